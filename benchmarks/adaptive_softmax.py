@@ -1,9 +1,9 @@
-"""Large output layers as adaptive softmax: predicted first, then measured in turns with the unchanged script.
+"""Large output layers with adaptive softmax: predicted first, then measured in turns with the unchanged script.
 
     python benchmarks/adaptive_softmax.py [--rounds 8] [--only words.py "5000 --labels even"]
 
-Labels by Zipf's law are those that the prediction assumes; evenly spread ones are the upper end of its range. Rows stay
-in the result file: ``--only`` measures some of them again.
+The prediction assumes labels by Zipf's law; evenly spread labels are the upper end of its range. Rows stay in the
+result file, and ``--only`` measures some of them again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ROWS: tuple[SoftmaxRow, ...] = (
 
 
 def verified(script: str, head: str, arguments: tuple[str, ...], rounds: int) -> dict[str, Any]:
-    """The report of ``skyline verify``; its prediction is made and stored before anything is measured."""
+    """The report of ``skyline verify``. Its prediction is made and stored before anything is measured."""
     command = [
         sys.executable,
         "-m",
@@ -85,7 +85,7 @@ def _head(report: dict[str, Any]) -> str:
 
 
 def name_of(row: SoftmaxRow) -> str:
-    """As ``--only`` looks for it: ``classes.py 5000 --labels even``."""
+    """The name of a row for ``--only``: ``classes.py 5000 --labels even``."""
     script, head, arguments = row
     return " ".join((script, head, *arguments))
 

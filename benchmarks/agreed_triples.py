@@ -1,4 +1,4 @@
-"""Changes of three at a time that are measured whatever is predicted of them: what was measured once stays in."""
+"""Combinations of three changes that are always measured, whatever their prediction. Measured ones stay in the list."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ AGREED: dict[str, tuple[str, ...]] = {
         "batch_size=2048 cpu_threads=1 fused_optimizer",
     ),
 }
-"""By script, as the result page of November 2026 lists them. To a script that is not here come those that a rule
-chooses by predicted effects (``whatifs.triples``); to one that is, too."""
+"""The combinations by script, as on the result page of November 2026. In addition, every script gets the combinations
+that a rule chooses by their predicted effects (``whatifs.triples``)."""
 
 
 def agreed(script: str) -> list[tuple[Choice, ...]]:
-    """The agreed changes of a script, by folder and file; none for one that is not listed."""
+    """The agreed changes of a script, given as folder and file. Empty if the script is not listed."""
     return [tuple(map(_choice, words.split())) for words in AGREED.get(script, ())]
 
 
@@ -39,5 +39,5 @@ def _choice(words: str) -> Choice:
 
 
 def key(choices: tuple[Choice, ...]) -> str:
-    """The same for the same changes in any order."""
+    """A key that does not depend on the order of the changes."""
     return " ".join(sorted(map(str, choices)))

@@ -1,10 +1,10 @@
-"""Calls under autocast on a CPU, in units of small operators: the casts, and products in bfloat16.
+"""The cost of calls under autocast on a CPU, in units of a small operator: casts, and products in bfloat16.
 
     python benchmarks/autocast_calls.py [--rounds 9]
 
-Chains of one kind of operator on few numbers take next to no time to compute: the time of an operator is that of
-its call, in the forward pass and in the backward pass. All kinds take turns. The model of ``amp`` has both figures from
-here. Products are of two sizes: oneDNN computes the larger ones, PyTorch the smaller ones by itself.
+Each chain repeats one operator on few numbers, so that the time of an operator is the time of its call, in the
+forward and in the backward pass. All kinds take turns. The model of ``amp`` takes both figures from here. Products
+have two sizes: oneDNN computes the larger ones, and PyTorch itself computes the smaller ones.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from torch import Tensor
 
 _LENGTH = 20
 _ROWS, _FEW_ROWS, _WIDTH = 100, 8, 16
-"""A product of 100 * 16 * 16 multiplications is beyond 16 * 16 * 16, from which on oneDNN computes it."""
+"""oneDNN computes products of more than 16 * 16 * 16 multiplications, such as 100 * 16 * 16."""
 _CALLS, _SETTLING = 30, 5
 _SMALL, _CAST = "small operator", "cast"
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One operator, repeated: the change of a tensor, how many operators that is, and the rows of the tensor."""
+    """One repeated step: its change of a tensor, its number of operators, and the number of rows of the tensor."""
 
     name: str
     change: Callable[[Tensor, Tensor], Tensor]
@@ -54,7 +54,7 @@ KINDS = (
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Median µs of one operator of a chain, in a forward pass and in the backward pass behind it."""
+    """Median time of one operator of a chain in µs, in a forward pass and in its backward pass."""
 
     name: str
     forward_us: float

@@ -63,12 +63,12 @@ class HeldOut:
 
     @property
     def peak_error(self) -> float | None:
-        """Predicted over measured peak, less one."""
+        """Predicted over measured peak, minus one."""
         return self.row.said.peak_bytes / self.row.peak_bytes - 1 if self.row.peak_bytes else None
 
 
 def held_out(sizes: Sequence[int], most: int | None) -> list[int]:
-    """The middle of the widest gap, and twice the largest size where the data set is large enough."""
+    """The middle of the widest gap, and twice the largest size if the data set is large enough."""
     left, right = max(pairwise(sorted(sizes)), key=lambda pair: pair[1] / pair[0])
     inside = round(math.sqrt(left * right))
     chosen = [inside] if left < inside < right else []
@@ -106,7 +106,7 @@ def _size(row: Row) -> int:
 
 
 def own(subject: WhatIfScript, options: argparse.Namespace) -> list[HeldOut]:
-    """The rows of a script that runs as it is."""
+    """The rows of a script that runs unchanged."""
     try:
         rows = validate(subject, options)
     except SkylineError as failed:
@@ -143,7 +143,7 @@ HEAD = (
 
 
 def page(rows: Sequence[HeldOut]) -> str:
-    """The table and what it comes to."""
+    """The table and its summary."""
     valid = [one for one in rows if one.row.valid]
     parts = [table(list(HEAD), [_line(one) for one in rows])]
     lines: list[list[str]] = []

@@ -1,4 +1,4 @@
-"""Which of timm's batch sizes is the largest that trains in a GPU's memory, predicted and as it was found."""
+"""The largest of timm's batch sizes that can train in a GPU's memory, predicted and as published."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from predicted_steps import RowResult
 from skyline.predict.gpus import gpu_named
 
 _CONTEXT_BYTES = 1.0e9
-"""CUDA's context with the code of cuDNN and cuBLAS, and the workspace that the latter keeps."""
+"""Memory of CUDA's context with the code of cuDNN and cuBLAS, and of the workspace of cuBLAS, in bytes."""
 _FRAGMENTS = 0.06
-"""The share that PyTorch's allocator loses to fragments."""
+"""The share of memory that PyTorch's allocator loses to fragmentation."""
 
 
 def smaller(batch: int) -> int:
@@ -24,7 +24,7 @@ def smaller(batch: int) -> int:
 
 
 def largest(table: OperatorTable, first: int, memory_bytes: float) -> int:
-    """The largest batch size that is believed to fit, beginning with ``first``."""
+    """The largest batch size that is predicted to fit, in timm's sequence from ``first`` down."""
     room = (memory_bytes - _CONTEXT_BYTES) * (1 - _FRAGMENTS)
     batch = first
     while batch > 0 and table.peak_bytes(batch) > room:
@@ -33,7 +33,7 @@ def largest(table: OperatorTable, first: int, memory_bytes: float) -> int:
 
 
 def fits(results: Sequence[RowResult]) -> dict[str, int]:
-    """Count the rows with the predicted batch size, with one that is a step off, and with one further off."""
+    """The number of rows whose batch size was predicted exactly, one step off, and further off."""
     if not results:
         return {}
     first = max(result.row.batch for result in results)

@@ -2,10 +2,10 @@
 
     python benchmarks/batched_operators.py [--rounds 5]
 
-Chains of four equal layers, forward and backward, on inputs of their own: one model after the other, and all of them by
-``torch.func.vmap``, in turns on one thread, in processor time. Gradients are new in each pass, as in training.
-Chains on tiny tensors tell what the calls cost. The gradients of stacked weights are brought into the order of these:
-that is timed by itself. The rest is compared. The constants of ``fuse_jobs`` come from here.
+Chains of four equal layers run forward and backward, each model on its own inputs: one model after the other, and all
+by ``torch.func.vmap``, in turns on one thread, in processor time. Gradients are new in each pass, as in training.
+Chains on tiny tensors give the cost of the calls. Reordering the gradients of stacked weights to the layout of the
+weights is timed separately. The rest is compared. The constants of ``fuse_jobs`` come from here.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from skyline.whatif.catalogue.models.stacked_weights import TURNED_NS
 from skyline.whatif.constant import Constant
 
 _DEPTH, _DEEP = 4, 20
-"""Layers of a chain; of two lengths the difference tells what a layer costs, and the rest what a pass costs once."""
+"""Layers of a short and a long chain. The difference gives the cost of a layer, the rest the fixed cost of a pass."""
 _JOBS = (2, 8)
 _TURN_S = 0.02
 _TOLD = {
@@ -54,12 +54,12 @@ _TOLD = {
 }
 _CALLS_ALONE = {"losses": LOSS_CALL_US, "lookups": LOOKUP_CALL_US}
 _LEAST_WORK = 0.5
-"""Less of a chain's time than this beyond its calls tells nothing of the work."""
+"""Smallest share of a chain's time that must remain after its calls, for the work to be compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """A layer that keeps the shape of its input, and that shape."""
+    """A layer whose output has the shape of its input, with that shape."""
 
     kind: str
     name: str
@@ -85,7 +85,7 @@ def _small_convolution() -> nn.Module:
 
 
 class _Loss(nn.Module):
-    """A cross entropy that keeps the shape of its input: it is added to it."""
+    """A cross entropy that is added to its input, so that the shape stays the same."""
 
     targets: Tensor
 
@@ -94,7 +94,7 @@ class _Loss(nn.Module):
         self.register_buffer("targets", torch.tensor([1, 3]))
 
     def forward(self, given: Tensor) -> Tensor:
-        """With one addition, whose cost is small."""
+        """The loss with one addition, whose cost is small."""
         return given + nn.functional.cross_entropy(given, self.targets)
 
 
@@ -109,7 +109,7 @@ class _Lookup(nn.Module):
         self.register_buffer("rows", torch.tensor([1, 3]))
 
     def forward(self, given: Tensor) -> Tensor:
-        """With one addition."""
+        """The lookup with one addition."""
         return given + self.table(self.rows)
 
 
@@ -134,7 +134,7 @@ _TINY = {
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """The time of a layer's calls, and of a pass once, for one model and for several at once."""
+    """The time of a layer's calls and the fixed time of a pass, for one model and for several at once."""
 
     kind: str
     jobs: int
@@ -150,26 +150,26 @@ class Calls:
 
     @property
     def added_once_us(self) -> float:
-        """The time that it adds to a pass."""
+        """The time that batching adds once to a pass."""
         return self.pass_at_once_us - self.pass_us
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A chain for so many models: one after the other, and at once."""
+    """A chain for several models: one after the other, and at once."""
 
     layer: str
     one_by_one_us: float
     at_once_us: float
     calls: Calls
     turned_us: float = 0.0
-    """To turn the gradients of one layer's weights; 0 where they are made in order."""
+    """Time to reorder the gradients of one layer's weights. 0 if they are already in order."""
     turned_ns: float = 0.0
-    """The same per number."""
+    """Time to reorder one number of the gradients."""
 
     @property
     def ratio(self) -> float | None:
-        """The work at once over the work one by one; None where most is calls."""
+        """The work at once over the work one by one. None if most of the time is calls."""
         calls = self.calls
         work_us = self.one_by_one_us - calls.jobs * (calls.pass_us + _DEPTH * calls.layer_us)
         if work_us < _LEAST_WORK * self.one_by_one_us:
@@ -184,7 +184,7 @@ def chains(layer: Layer, jobs: int, depth: int = _DEPTH) -> tuple[Callable[[], N
     inputs = torch.randn(jobs, *layer.shape, requires_grad=True)
     ones = [one.detach().clone().requires_grad_() for one in inputs]
     gradient = torch.randn(jobs, *layer.shape)
-    # ``stack_module_state`` takes no model without weights.
+    # ``stack_module_state`` does not accept models without weights.
     weights, buffers = stack_module_state(models) if list(models[0].parameters()) else ({}, {})
 
     trained = [one for model in models for one in model.parameters()]
@@ -223,13 +223,13 @@ def timed(
 
 
 def turned(width: int, jobs: int, rounds: int) -> float:
-    """µs in which the gradients of a linear layer's weights are brought into the order of these."""
+    """The time to reorder the gradients of a linear layer to the layout of its weights, in µs."""
     made = torch.randn(jobs, width, width).transpose(1, 2)
     return timed([lambda: made.clone(memory_format=torch.contiguous_format)], rounds, median)[0]
 
 
 def calls_of(layer: Layer, jobs: int, rounds: int) -> Calls:
-    """Of a tiny layer; the least of the rounds, since other programs only lengthen them."""
+    """The calls of a tiny layer. Takes the fastest rounds, because other programs only lengthen them."""
     ways = [chains(layer, count, depth) for depth in (_DEPTH, _DEEP) for count in (1, jobs)]
     one, _, _, at_once, deep, _, _, deep_at_once = timed([way for pair in ways for way in pair], rounds, min)
     layers = _DEEP - _DEPTH
@@ -239,7 +239,7 @@ def calls_of(layer: Layer, jobs: int, rounds: int) -> Calls:
 
 
 def measured(rounds: int) -> tuple[list[Row], list[Calls]]:
-    """The rows of all layers, and the calls of those kinds whose work is not compared."""
+    """The rows of all layers, and the calls of the kinds whose work is not compared."""
     rows: list[Row] = []
     others: list[Calls] = []
     for jobs in _JOBS:

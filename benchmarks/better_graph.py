@@ -1,10 +1,10 @@
-"""Compare what ``better_graph`` says with scripts whose products are written in the other form by hand.
+"""Compare answers of ``better_graph`` with scripts whose products are written in the other form by hand.
 
     python benchmarks/better_graph.py [--rounds 8] [--only heads]
 
-Each script is profiled, and every prediction is made before anything else runs. Then both forms are timed in turns, the
-script as it is twice (the null). Before that, both models compute the same input with the same weights: their outputs
-must be equal to rounding, in double precision. Needs the extra ``graph``.
+Each script is profiled, and every prediction is made before anything else runs. Then both forms are timed in turns,
+with the unchanged script twice (the null). Before that, both models compute the same input with the same weights in
+double precision: their outputs must be equal up to rounding. Needs the extra ``graph``.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A model in two forms. ``joined`` names parameters that are put one below another, by their new name."""
+    """A model in two forms. ``joined`` lists the parameters that are concatenated, by the name of the new parameter."""
 
     name: str
     size: str
@@ -123,7 +123,7 @@ CASES = (
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One case; ratios are to an iteration of the script as it is."""
+    """One case. Ratios are relative to an iteration of the unchanged script."""
 
     case: str
     iteration_ms: float
@@ -136,12 +136,12 @@ class Row:
 
     @property
     def error(self) -> float:
-        """Of the other form's iteration."""
+        """The error of the predicted iteration time of the other form."""
         return self.predicted / self.measured - 1
 
     @property
     def holds(self) -> bool:
-        """True if the measurement is inside of the range."""
+        """True if the measurement is inside the range."""
         return self.low <= self.measured <= self.high
 
 
@@ -183,7 +183,7 @@ def measured(case: Case, rounds: int) -> Row:
         analysis = analyse(capture(request, progress=lambda _: None))
         answer = estimate(analysis, Question(choices=(Choice("better_graph"),)))
         now = analysis.baseline.iteration_ms.value
-        # An answer that nothing is found says that nothing changes.
+        # If no better form is found, the prediction is that nothing changes.
         said = answer.iteration_ms if answer.applicable else analysis.baseline.iteration_ms
         apart = difference(case)
         one, again, other = (

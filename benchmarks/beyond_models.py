@@ -1,9 +1,9 @@
-"""Errors of what-ifs beyond their modelled ranges, from the spent lists of scripts that were measured once.
+"""Errors of what-ifs beyond their modelled ranges, from the used lists of scripts that are measured only once.
 
-Reads older results pages and measures nothing. The range of an answer comes from the cases of its model. Errors beyond
-it, such as a cause that no model has, set one more part of the range (``skyline/analysis/estimate.py``), by split
-conformal prediction. Each list is scored with the part that the others set. Rows of models that changed after their
-list was measured set nothing and score nothing.
+Reads older results pages and measures nothing. The range of an answer comes from the cases of its model. Errors
+beyond it, such as effects that no model covers, determine an additional part of the range
+(``skyline/analysis/estimate.py``) by split conformal prediction. Each list is scored with the part that the other
+lists determine. Rows whose model changed after their list was measured are not used at all.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from skyline.whatif.conformal import COVERAGE, quantile
 from skyline.whatif.subject import BETWEEN_PROCESSES
 
 PAGES = tuple(f"unseen_whatifs_{number}" for number in range(3, 12))
-"""Spent lists whose ranges have the difference between processes in them."""
+"""Used lists whose ranges include the difference between processes."""
 _STATED_PART = {PAGES[5]: 0.066, PAGES[6]: 0.066, PAGES[7]: 0.085, PAGES[8]: 0.085}
-"""Of pages whose ranges have the part beyond the models in them, that part."""
+"""The part beyond the models, for pages whose stated ranges include it."""
 _BASES = (
     ("batch sizes that were measured, or lie between", ("measured", "interpolated")),
     ("parts of the script ran with the change", ("tried",)),
     ("computed only", ("modelled", "assumed")),
 )
 _LEAST = 0.01
-"""Of the likely value: a range that goes down to nothing ends there."""
+"""Lower limit of a range, as a share of the likely value, because logarithms need an end above 0."""
 _WRITTEN_LAYERS = ("kronecker", "low_rank", "embedding_factorization")
 
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """What-ifs whose model changed after a list, for the scripts whose path ends so (empty: all), and the reason."""
+    """What-ifs whose model changed after a list, and the reason. ``script`` is the end of the paths (empty: all)."""
 
     last_page: str
     names: tuple[str, ...]
@@ -48,7 +48,7 @@ class Changed:
     script: str = ""
 
     def covers(self, row: Change) -> bool:
-        """True if the row is of the earlier model."""
+        """True if the row comes from the earlier model."""
         named = {name.partition("=")[0] for name in row.names}
         return (
             PAGES.index(row.page) <= PAGES.index(self.last_page)
@@ -74,12 +74,12 @@ CHANGED = (
 
 
 def kept(rows: Iterable[Change]) -> list[Change]:
-    """The rows whose models are those of now."""
+    """The rows whose models have not changed since."""
     return [row for row in rows if not any(one.covers(row) for one in CHANGED)]
 
 
 def modelled(row: Change) -> tuple[float, float]:
-    """The modelled range below and above the likely value, in logarithms, with the difference between processes."""
+    """The width of the modelled range below and above the likely value, as logarithms, with the process difference."""
     range_ = row.ranged(BETWEEN_PROCESSES.value)
     stated = beyond(range_.value, len(row.names), _STATED_PART.get(row.page, 0.0))
     low = max(range_.low, _LEAST * range_.value)
@@ -89,7 +89,7 @@ def modelled(row: Change) -> tuple[float, float]:
 
 
 def lacking(row: Change) -> float:
-    """The part beyond the modelled range with which this row lies inside, for a single change of full effect."""
+    """The part that puts this row inside its range, scaled to a single change of full effect."""
     error = math.log(row.measured / row.predicted.value)
     below, above = modelled(row)
     short = math.sqrt(max(0.0, error**2 - (above if error > 0 else below) ** 2))
@@ -98,14 +98,14 @@ def lacking(row: Change) -> float:
 
 
 def set_by(rows: Sequence[Change]) -> float:
-    """The part of nine in ten of these rows."""
+    """The part that is enough for nine in ten of these rows."""
     found = quantile([lacking(row) for row in rows])
     assert found is not None, "too few rows"
     return found
 
 
 def holds(row: Change, whole: float) -> tuple[bool, float]:
-    """True if the range with this part holds the measured value, and half of its width."""
+    """True if the range with this part contains the measured value, and half of the range's width."""
     more = beyond(row.predicted.value, len(row.names), whole)
     below, above = (math.hypot(side, more) for side in modelled(row))
     error = math.log(row.measured / row.predicted.value)
@@ -113,7 +113,7 @@ def holds(row: Change, whole: float) -> tuple[bool, float]:
 
 
 def scored(rows: Sequence[Change]) -> tuple[list[float], list[tuple[Change, bool, float]]]:
-    """The part with each page left out, and each row with the part that the other pages set."""
+    """The part with each page left out, and each row scored with the part from the other pages."""
     parts: list[float] = []
     found: list[tuple[Change, bool, float]] = []
     for page in dict.fromkeys(row.page for row in rows):
@@ -123,7 +123,7 @@ def scored(rows: Sequence[Change]) -> tuple[list[float], list[tuple[Change, bool
 
 
 def by_basis(rows: Sequence[Change], whole: float) -> list[list[str]]:
-    """A line for the single changes of each basis: how many lie inside without and with the part, and its own part."""
+    """A line for the single changes of each basis: coverage without and with the part, and their own part."""
     lines: list[list[str]] = []
     for title, names in _BASES:
         own = [row for row in rows if len(row.names) == 1 and row.provenance in names]

@@ -54,4 +54,4 @@ BROKEN: dict[str, str | bytes | None] = {
         "raise RuntimeError('and leaves it')\n"
     ),
 }
-"""Content of the file after such a save; None: the file is removed."""
+"""Content of the file after each save. None: the file is removed."""

@@ -12,7 +12,7 @@ _BUSY = "import time\nwhile True:\n e = time.time() + 1\n while time.time() < e:
 
 @contextmanager
 def busy_programs(count: int) -> Generator[None, None, None]:
-    """So many programs that compute for a second and rest for a second."""
+    """Run ``count`` programs that compute for a second and rest for a second."""
     running = [subprocess.Popen([sys.executable, "-c", _BUSY]) for _ in range(count)]
     try:
         yield

@@ -1,14 +1,14 @@
-"""Fits the constants of the predictor ``mixed`` on published steps, and says how well it does on what it did not see.
+"""Fits the constants of the predictor ``mixed`` on published steps, and reports its errors on rows left out.
 
-``calibrate_mixed.py --data FOLDER`` fits on the rows of ``timm.csv`` of the models in ``mixed_models.json``, as far as
-their programs are in ``published_tables.json.xz``. It writes the constants, the deviations and the widths of intervals
-into the package, and the page of errors on rows left out. ``--check`` fits in the same way, writes nothing, and fails
-where a constant differs from the one in the package. Both start from the middle of the ranges, so the result depends
-on rows, programs and ranges only.
+``calibrate_mixed.py --data FOLDER`` fits on the rows of ``timm.csv`` of the models in ``mixed_models.json`` whose
+programs are in ``published_tables.json.xz``. It writes the constants, the deviations and the widths of intervals into
+the package, and the page of errors on rows left out. ``--check`` fits in the same way, writes nothing, and fails if a
+constant differs from the one in the package. Both start from the middle of the ranges, so the result depends only on
+rows, programs and ranges.
 
-``--store FILE`` takes the operators of the same programs from another file. Programs that it lacks are traced into it,
-for which timm is needed (see ``published.py``), so that an empty file makes all of them again. ``--every`` fits on all
-models with stored programs and writes them into the list: no model is unseen then (``published.py --unseen``).
+``--store FILE`` takes the operators of the same programs from another file. Missing programs are traced into it, which
+needs timm (see ``published.py``); an empty file therefore traces all of them again. ``--every`` fits on all models
+with stored programs and writes them into the list, after which no model is unseen (``published.py --unseen``).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from skyline_predictors.mixed.step_width import StepKind
 
 FOLDER = Path(skyline_predictors.mixed.__file__).parent
 _ALIKE = 0.001
-"""Relative difference of two constants of four digits that stands for rounding."""
+"""Relative difference of two constants up to which it counts as rounding to four digits."""
 
 
 def main() -> int:
@@ -68,7 +68,7 @@ def main() -> int:
 
 
 def chosen_rows(folder: Path, sample: int, *, every: bool) -> list[ImageRow]:
-    """The rows with stored programs, of all models or of those in the list, or of so many models."""
+    """The rows with stored programs: of the models in the list or of all. With ``sample``, of only so many models."""
     stored = Programs(TableStore())
     rows = image_rows(folder)
     rows = [row for row in (rows if every else seen(rows)) if stored.stored(row)]
@@ -76,7 +76,7 @@ def chosen_rows(folder: Path, sample: int, *, every: bool) -> list[ImageRow]:
 
 
 def step_sums(rows: list[ImageRow], path: Path) -> StepSums:
-    """Their sums by the tables in a file; programs that it lacks are traced and kept there."""
+    """The sums of the rows by the tables in a file. Missing programs are traced and stored in the file."""
     programs = Programs(TableStore(path))
     try:
         return StepSums(rows, programs)
@@ -87,7 +87,7 @@ def step_sums(rows: list[ImageRow], path: Path) -> StepSums:
 
 
 def weights(sums: StepSums) -> Floats:
-    """Rows of models that were measured often count less; training counts three times, for which there are few."""
+    """The weight of each row. Models with many rows count less. Training rows are rare and count three times."""
     counts: dict[tuple[str, bool], int] = {}
     for row in sums.rows:
         key = row.model, row.training
@@ -99,7 +99,7 @@ def weights(sums: StepSums) -> Floats:
 
 
 def different(found: Mapping[str, float]) -> int:
-    """Print the constants that differ from those in the package; 1 if there are any."""
+    """Print the constants that differ from those in the package. Returns 1 if there are any."""
     shipped = table()
     apart = {
         name: rounded(value) for name, value in found.items()
@@ -112,12 +112,12 @@ def different(found: Mapping[str, float]) -> int:
 
 
 def rounded(value: float) -> float:
-    """As it is written."""
+    """A constant as written to the file, with four digits."""
     return float(f"{value:.4g}")
 
 
 def keep(found: Mapping[str, float]) -> None:
-    """Write the constants into the package, with the ranges and sources that they have there."""
+    """Write the constants into the package. Their ranges and sources stay the same."""
     lines = [
         f'"{name}": {json.dumps([rounded(found[name]), one.low, one.high, one.source], ensure_ascii=False)}'
         for name, one in table().items()
@@ -128,7 +128,7 @@ def keep(found: Mapping[str, float]) -> None:
 
 
 def keep_widths(sums: StepSums, left: LeftOut) -> None:
-    """Write the deviations by kind of call and the factors by kind of step, of all rows, into the package."""
+    """Write the deviations by kind of call and the factors by kind of step, from all rows, into the package."""
     spread = all_spreads(sums.measured_us, left.by_family)
     seen_need, unseen_need = (
         needed(sums.measured_us, predicted, spread) for predicted in (left.by_family, left.by_gpu)

@@ -1,8 +1,8 @@
 """Finds the constants of the roofline predictor from measured kernels, and writes them into its package.
 
 Only the training file of the data is read. Each constant minimises the mean absolute logarithm of predicted over
-measured time: first the shares of bandwidth, then what softmax and normalisation move, then the matrix products and
-convolutions by a random search from a fixed seed. The spreads are quantiles of what remains.
+measured time: first the shares of bandwidth, then the traffic of softmax and normalisation, then the matrix products
+and convolutions by a random search with a fixed seed. The spreads are quantiles of the residuals.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from skyline_predictors.operator_class import OperatorClass
 from skyline_predictors.roofline import LONG_ROW, Roofline
 
 _LEAST_US = 60.0
-"""Shorter times are mostly those of the launch."""
+"""Smallest time used, because shorter times are mostly the time of the launch."""
 _LIMITS: dict[str, tuple[float, float]] = {
     "compute_share": (0.05, 1.0),
     "convolution_share": (0.05, 1.0),
@@ -41,7 +41,7 @@ _LIMITS: dict[str, tuple[float, float]] = {
 }
 """The allowed range of each constant."""
 _ROWS = 150
-"""Rows per operator and GPU that the search looks at."""
+"""Maximum number of rows per operator and GPU that the search uses."""
 _TAIL = 0.05
 _SEED = 1
 _SHARES = {"compute_share": OperatorClass.MATRIX, "convolution_share": OperatorClass.CONVOLUTION}
@@ -68,7 +68,7 @@ def generation(row: KernelLatency) -> str:
 
 
 def log_ratios(figures: Constants, rows: Sequence[KernelLatency]) -> list[float]:
-    """Logarithms of measured over predicted time; the prediction includes the overhead of the measurement."""
+    """Logarithms of measured over predicted time. The prediction includes the overhead of the measurement."""
     roofline = Roofline(figures)
     groups: dict[GpuSpec, list[int]] = defaultdict(list)
     for place, row in enumerate(rows):
@@ -91,7 +91,7 @@ def best(candidates: Sequence[float], score: Callable[[float], float]) -> float:
 
 
 def sample(rows: Sequence[KernelLatency], chooser: random.Random) -> list[KernelLatency]:
-    """At most so many rows of every operator on every GPU."""
+    """A random sample of at most ``_ROWS`` rows of every operator on every GPU."""
     groups: dict[tuple[str, str], list[KernelLatency]] = defaultdict(list)
     for row in rows:
         groups[row.op, row.gpu.name].append(row)
@@ -99,7 +99,7 @@ def sample(rows: Sequence[KernelLatency], chooser: random.Random) -> list[Kernel
 
 
 def fit_bandwidth(figures: Constants, rows: list[KernelLatency]) -> Constants:
-    """Shares of bandwidth and overhead of elementwise work; then the traffic of softmax and normalisation."""
+    """Fit bandwidth shares and overhead of elementwise work, then the traffic of softmax and normalisation."""
     plain = [row for row in rows if row.kind is OperatorClass.ELEMENTWISE]
     generations = sorted({generation(row) for row in plain})
 
@@ -150,7 +150,7 @@ def fit_long_softmax(figures: Constants, rows: list[KernelLatency]) -> Constants
 def fit_products(
     figures: Constants, rows: list[KernelLatency], shares: str, steps: int, chooser: random.Random
 ) -> Constants:
-    """One share of peak for each generation, and the constants that all share, by random steps that help."""
+    """Fit a share of peak for each generation, and the common constants, by random steps that reduce the error."""
     kind = _SHARES[shares]
     field = "matrix" if kind is OperatorClass.MATRIX else "convolution"
     rows = [row for row in rows if row.kind is kind]
@@ -175,18 +175,21 @@ def fit_products(
 
 
 def with_newest(shares: dict[str, float], figures: Constants) -> dict[str, float]:
-    """No convolution was measured on the newest generation: it gets its share of products times the usual ratio."""
+    """The shares with an estimate for the newest generation, on which no convolution was measured.
+
+    The estimate is its share for products times the median ratio of the two shares on the other generations.
+    """
     ratios = [share / figures.compute_share[key] for key, share in shares.items()]
     estimated = statistics.median(ratios) * figures.compute_share[figures.newest]
     return {figures.newest: min(1.0, estimated), **shares}
 
 
 def without(figures: Constants, generation_: str) -> Constants:
-    """As if GPUs of this generation had not been measured: they get the shares of the newest that was."""
+    """The constants as if GPUs of this generation had not been measured: they get the shares of the newest one."""
     changed: dict[str, dict[str, float]] = {}
     for name in ("compute_share", "convolution_share", "bandwidth_share"):
         shares = {key: value for key, value in getattr(figures, name).items() if key != generation_}
-        # Where the newest itself is left out, the median of the others stands in for it.
+        # If the newest itself is left out, the median of the others replaces it.
         newest = shares.get(figures.newest) or statistics.median(shares.values())
         changed[name] = {**shares, figures.newest: newest}
     return msgspec.structs.replace(figures, **changed)
@@ -196,7 +199,7 @@ Spreads = dict[OperatorClass, Spread]
 
 
 def spreads(figures: Constants, rows: list[KernelLatency]) -> tuple[Spreads, Spreads]:
-    """By class, with each GPU's own shares and without them."""
+    """The spreads by class of operator, with the shares of each GPU's generation and without them."""
     known: dict[OperatorClass, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     left_out: dict[OperatorClass, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row, log in zip(rows, log_ratios(figures, rows), strict=True):
@@ -212,7 +215,7 @@ def spreads(figures: Constants, rows: list[KernelLatency]) -> tuple[Spreads, Spr
 
 
 def widest(logs: dict[str, list[float]]) -> Spread:
-    """The spread that holds nine in ten rows on each GPU: the next GPU may be like the worst of them."""
+    """The spread that contains nine in ten rows on each GPU, because the next GPU may be like the worst of them."""
     low = high = 1.0
     for of_gpu in logs.values():
         ordered = sorted(of_gpu)
@@ -222,7 +225,7 @@ def widest(logs: dict[str, list[float]]) -> Spread:
 
 
 def rounded(figures: Constants) -> Constants:
-    """With three digits, which is more than the data support."""
+    """The constants rounded to three digits, which is more than the data support."""
 
     def short(value: object) -> object:
         if isinstance(value, float):

@@ -1,16 +1,15 @@
 """Measures the benefit of `skyline calibrate`: iteration times of this processor predicted by shape, before and after.
 
-Each script is traced by shape as if this machine's processor were a device that is not here, so that nothing of its
-model is computed. Its iteration time is then predicted twice. The uncalibrated prediction uses the system's figures and
-typical shares of them. The calibrated prediction uses the operators that were measured here. Both are compared with the
-time of real runs of the script. The calibration is made first, unless ``--calibration FILE`` names one. No script is
-part of it.
+Each script is traced by shape, as if this machine's processor were an absent device, so that its model is not computed.
+Its iteration time is then predicted twice. The uncalibrated prediction uses the system's figures and typical shares of
+them. The calibrated prediction uses the operators that were measured here. Both are compared with the time of real runs
+of the script. The calibration is made first, unless ``--calibration FILE`` names one. No script is part of it.
 
 A rule selects the scripts, so that none is chosen for its result. The rule takes the examples. From the corpus it takes
 the first script of each repository, in its order, that meets three conditions, until there are six with the examples.
-The script moves its model to a GPU where there is one. It computes in the same number formats there and here. It was
-not looked at while the predictor was made; the first two of pytorch/examples and the models of ``ground_truth_models``
-were. The rule gives ``--corpus siamese feedforward mingpt_adder``.
+The script moves its model to a GPU if there is one. It computes in the same number formats there and here. It was
+not used while the predictor was developed; the first two of pytorch/examples and the models of
+``ground_truth_models`` were used. The rule gives ``--corpus siamese feedforward mingpt_adder``.
 """
 
 from __future__ import annotations
@@ -42,9 +41,9 @@ from skyline_predictors.calibrated.predictor import Calibrated
 from skyline_predictors.processor import Processor
 
 BAR = 1 / 3
-"""The share by which the median error has to fall."""
+"""The share by which the median error must fall."""
 STEADY = 0.1
-"""Two runs of the same script may not differ by more."""
+"""Largest allowed relative difference between two runs of the same script."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ class Told:
     measured_ms: tuple[float, float]
     uncalibrated_ms: float
     calibrated_ms: tuple[float, float, float]
-    """Value, low and high."""
+    """Value, low end and high end."""
 
     @property
     def took_ms(self) -> float:
@@ -92,7 +91,7 @@ def told(subject: WhatIfScript, options: argparse.Namespace) -> Told:
 
 
 def own(subject: WhatIfScript, options: argparse.Namespace) -> list[Told]:
-    """The row of a script that runs as it is."""
+    """The row of a script that runs unchanged."""
     try:
         row = told(subject, options)
     except SkylineError as failed:
@@ -116,7 +115,7 @@ def _cells(row: Told) -> list[str]:
 
 
 def page(rows: Sequence[Told], calibration: Path) -> str:
-    """The table and what it comes to."""
+    """The table and its summary."""
     steady = [row for row in rows if row.steady]
     machine, measured = read(calibration)
     head = ["script", "measured, ms", "uncalibrated, ms", "off", "calibrated, ms", "off", "inside"]
@@ -166,7 +165,7 @@ def main() -> int:
                 interpreter, "cpu", options.minutes, progress=lambda *_: None
             ).path
         options.calibration = Path(options.calibration).resolve()
-        # For the processes in which public scripts are measured.
+        # Passed to the processes in which public scripts are measured.
         os.environ["SKYLINE_CALIBRATION"] = str(options.calibration)
         rows = rows_of_all(partial(own, options=options), options, program=__file__, kind=Told)
         if not rows:

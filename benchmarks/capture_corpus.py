@@ -1,13 +1,13 @@
-"""Tests that Skyline profiles unmodified public training scripts and notebooks, in every style that people write.
+"""Tests that Skyline profiles unmodified public training scripts and notebooks of many styles.
 
-Each script of ``corpus.toml`` is checked out at its pinned commit, gets data of the right format, is profiled
-unmodified, and is timed by hand in turns with Skyline's own timing and with a second stopwatch, the null. A script of
-several ranks is profiled with all of them, and not timed by hand. A script that Skyline cannot profile is run without
-Skyline too. One that fails there as well says nothing about Skyline, and its own error is given. A batch size in the
-list is compared with the one that Skyline finds, and changed.
+Each script of ``corpus.toml`` is checked out at its pinned commit, gets data of the right format, and is profiled
+unmodified. It is also timed by hand, in turns with Skyline's own timing and with a second stopwatch (the null). A
+script of several ranks is profiled with all of them, and not timed by hand. A script that Skyline cannot profile is
+also run without Skyline. If it fails there too, it says nothing about Skyline, and its own error is reported. A batch
+size in the list is compared with the one that Skyline finds, and then changed.
 
-Rows are kept as they are done, so that the work can be stopped and gone on with. The page keeps the rows of earlier
-runs that were not measured again, each with the date and the machine of its run.
+Rows are stored as they are finished, so that the work can be stopped and continued. The page keeps the rows of
+earlier runs that were not measured again, each with the date and the machine of its run.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ def run(script: CorpusScript, options: argparse.Namespace, repair: Path) -> dict
         "arguments": script.arguments,
         "interpreter": options.interpreter,
         "ranks": script.ranks,
-        # Several ranks on one machine wait for each other: no stopwatch of one tells what a profile should say.
+        # Several ranks on one machine wait for each other, so the stopwatch of one cannot check a profile.
         "stopwatch": not options.quick and script.ranks == 1,
         "batch_size": script.batch_size,
         "timed": not options.untimed,
     }
-    # A terminal of the usual size, as a person has one: some scripts draw their progress to its width.
+    # A terminal of the usual size, because some scripts draw their progress to its width.
     keyboard, terminal = os.openpty()
     termios.tcsetwinsize(terminal, (24, 80))
     process = subprocess.Popen(
@@ -150,7 +150,7 @@ def _publish(
     options: argparse.Namespace,
     mended: str,
 ) -> None:
-    """Write the page: these rows, and those of earlier runs for the scripts that have none here."""
+    """Write the page: these rows, and rows of earlier runs for the other scripts."""
     earlier = options.results / f"{_NAME}.json"
     figures = json.loads(earlier.read_text("utf-8"))["figures"] if earlier.exists() else {}
     every = figures.get("rows", {}) | rows
@@ -170,12 +170,12 @@ def _publish(
 
 
 def _run_of(machine: Machine) -> str:
-    """The day and the processor: scripts measured on one day and one machine are one run."""
+    """The day and the processor. Scripts measured on the same day and machine count as one run."""
     return f"{machine.when[:10]}, {machine.processor}"
 
 
 def _is_due(script: CorpusScript, row: dict[str, object] | None, options: argparse.Namespace) -> bool:
-    """True if a script is to be measured in a run that continues an earlier one."""
+    """True if a script must be measured in a run that continues an earlier one."""
     if row is None or ("not_run" in row and not script.unavailable):
         return True
     if "not_run" in row:

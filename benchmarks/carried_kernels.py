@@ -1,15 +1,15 @@
-"""Kernels measured on one GPU, carried over to another GPU on which the very same kernels were measured.
+"""Kernel times measured on one GPU and converted to another GPU on which the same kernels were measured.
 
-``skyline whatif --gpu`` does this with the kernels of a trace. Four ways are compared, each with other facts about a
-kernel:
+``skyline whatif --gpu`` does this with the kernels of a trace. Four ways are compared. They use different facts about
+a kernel:
 
-- *bandwidth*: the ratio of the bandwidths, as Habitat's code takes it for most kernels;
+- *bandwidth*: the ratio of the bandwidths, as Habitat's code does for most kernels;
 - *clocks*: wave scaling with clocks and multiprocessors, as in Habitat's paper, with the kernel's own intensity;
 - *peaks*: wave scaling with the peaks of the data sheets instead of clocks;
-- *unknown size*: as *peaks*, but with a typical intensity of the kernel's class, as for traces, with its range.
+- *unknown size*: like *peaks*, but with a typical intensity of the kernel's class and its range, as for traces.
 
-No pair of the first table took part in any calibration. Kernels of less than 200 µs on either GPU are left out. The
-time of a measurement outside the kernel is subtracted before the conversion and added again after it.
+No pair of the first table was used in any calibration. Kernels of less than 200 µs on either GPU are left out. The
+time of a measurement outside the kernel is subtracted before the conversion and added again afterwards.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ WAYS = ("bandwidth", "clocks", "peaks", "unknown size")
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One kernel on two GPUs: predicted over measured time on the second, by each way; whether the range holds it."""
+    """One kernel on two GPUs: predicted over measured time on the second GPU by each way, and if it is in the range."""
 
     kind: OperatorClass
     ratios: dict[str, float]
@@ -59,7 +59,7 @@ def sheet(gpu: GpuSpec) -> Rates:
 
 
 def clocks(gpu: GpuSpec) -> Rates:
-    """As if all multiprocessors of all generations did the same in one clock."""
+    """Rates that assume equal work per clock for all multiprocessors of all generations."""
     return Rates(gpu.bandwidth_gb_s, gpu.clock_mhz * gpu.multiprocessors / 1e4, gpu.multiprocessors)
 
 
@@ -92,7 +92,7 @@ def pairs(here: Sequence[KernelLatency], there: Sequence[KernelLatency]) -> list
 def common(
     rows: Sequence[KernelLatency], source: str, destination: str
 ) -> tuple[list[KernelLatency], list[KernelLatency]]:
-    """The kernels that were measured on both, in one order."""
+    """The kernels that were measured on both GPUs, in the same order."""
     by_gpu: dict[str, dict[object, KernelLatency]] = defaultdict(dict)
     for row in rows:
         by_gpu[row.gpu.name][row.op, row.shape.inputs] = row

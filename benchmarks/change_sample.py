@@ -1,4 +1,4 @@
-"""A sample of a script's changes that nobody chose: by a hash of their words."""
+"""A sample of a script's changes that is selected by a hash of their words, so that nobody chooses it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ _Change = TypeVar("_Change")
 
 
 def sampled(script: str, asked: dict[str, _Change], count: int) -> dict[str, _Change]:
-    """So many of the changes of a script, which are named by their words; 0 for all."""
+    """A sample of ``count`` changes of a script (0: all). Changes are named by their words."""
     order = sorted(asked, key=lambda words: sha256(f"{script} {words}".encode()).digest())
     return {words: asked[words] for words in order[: count or None]}

@@ -1,8 +1,8 @@
-"""Counts of ``skyline check``: slowdowns that it catches, and alarms where nothing changed.
+"""Counts for ``skyline check``: detected slowdowns, and false alarms.
 
-A git repository gets two commits of an example: the second one spends a given share of each iteration more, or changes
-a comment only. ``skyline check`` runs on both, by turns. ``--with N`` keeps so many other processes busy, as on a
-shared runner. The tables count the exit codes; nothing is discarded.
+A git repository gets two commits of an example. The second commit makes each iteration slower by a given share, or
+changes only a comment. ``skyline check`` runs on both in turns. ``--with N`` keeps N other processes busy, as on a
+shared runner. The tables count the exit codes. Nothing is discarded.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _spend(share):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check: the share that the new commit is slower by, the outcome, the cost, and the scatter of the pairs."""
+    """One check: the slowdown of the new commit as a share, the outcome, the cost, and the scatter of the pairs."""
 
     slower: float
     outcome: str
@@ -50,7 +50,7 @@ class Check:
 
 
 def slowed(source: str, share: float) -> str:
-    """The script with a pause of computing after each update, in proportion to the iteration before it."""
+    """The script with extra computation after each update, in proportion to the iteration before it."""
     if not share:
         return f"{source}\n# Nothing but a comment.\n"
     lines: list[str] = []
@@ -64,7 +64,7 @@ def slowed(source: str, share: float) -> str:
 
 
 def git(folder: Path, *words: str) -> None:
-    """Run git as a made-up author."""
+    """Run git as an invented author."""
     who = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
     subprocess.run(["git", "-C", str(folder), *who, *words], check=True, capture_output=True)
 
@@ -100,7 +100,7 @@ def checked(folder: Path, share: float) -> Check:
 
 
 def earlier(path: Path) -> list[Check]:
-    """The checks of a result file; none without one."""
+    """The checks of a result file. Empty if there is none."""
     if not path.exists():
         return []
     return [Check(**row) for row in json.loads(path.read_text(encoding="utf-8"))["figures"]]

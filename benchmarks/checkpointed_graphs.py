@@ -1,10 +1,11 @@
-"""Parts of a model that PyTorch compiles if blocks are checkpointed: products in its graphs, of those called.
+"""Parts of a model that PyTorch compiles if blocks are checkpointed: the products in its graphs, out of all products.
 
     python benchmarks/checkpointed_graphs.py
 
 Two blocks of one product each are called in a loop, or one after another, between two layers of the model. The second
-block may contain what a graph cannot: a branch on a tensor, a number that is read, or a recurrent layer, for which
-PyTorch does not break inside of a checkpoint. Nothing is timed, so that other work on the machine counts for nothing.
+block may contain code that a graph cannot contain: a branch on a tensor, a number that is read, or a recurrent layer.
+PyTorch does not break a graph for these inside a checkpoint. Nothing is timed, so other work on the machine has no
+effect.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _BREAKS = ("nothing", "a branch", "a number read", "a recurrent layer")
 
 
 class Block(nn.Module):
-    """A product, behind what may break the graph."""
+    """A product after code that may break the graph."""
 
     ready: Tensor
 
@@ -36,7 +37,7 @@ class Block(nn.Module):
         self.register_buffer("ready", torch.ones(1))
 
     def forward(self, given: Tensor) -> Tensor:
-        """The same numbers whatever breaks the graph."""
+        """The same result whatever breaks the graph."""
         if self.breaks == "a branch" and not self.ready:
             given = given * 2
         if self.breaks == "a number read":
@@ -57,7 +58,7 @@ class Body(nn.Module):
     def forward(self, given: Tensor) -> Tensor:
         """All blocks."""
         if self.looped:
-            # The calls are in the loop itself: a function of their own would be compiled by itself.
+            # The calls are in the loop itself, because a separate function would be compiled on its own.
             for block in self.blocks:
                 given = checkpoint(block, given, use_reentrant=False) if self.checkpointed else block(given)
             return given
@@ -94,7 +95,7 @@ class Row:
 
 
 def measured(breaks: str, looped: bool, checkpointed: bool) -> Row:
-    """One model, called by PyTorch's compiler, which hands over its graphs."""
+    """The row of one model, from the graphs that PyTorch's compiler passes to its backend."""
     torch.compiler.reset()
     weights: list[tuple[int, ...]] = []
 
@@ -113,7 +114,7 @@ def measured(breaks: str, looped: bool, checkpointed: bool) -> Row:
 
 
 def all_models(_: int) -> list[Row]:
-    """Every kind of block, in a loop and outside, with checkpoints and without."""
+    """The rows of every kind of block, in a loop and outside, with checkpoints and without."""
     return [measured(*case) for case in product(_BREAKS, (True, False), (False, True))]
 
 

@@ -1,10 +1,10 @@
-"""Commands of two versions of Skyline in turns: whether one has become slower than the other.
+"""Runs commands of two versions of Skyline in turns, to see if one is slower than the other.
 
-``--before`` is a checkout of the earlier version, its commit named by ``--commit``. Both run under this interpreter, on
-the CPU, the same command on the same script; each round runs them once in changing order. The measure is the processor
-time of the command with all processes that it starts: on a busy machine the wall time also counts other programs.
-Linux only: this process adopts the command's orphans, so that their time is counted too. A round in which a command
-fails is discarded and counted.
+``--before`` is a checkout of the earlier version, and ``--commit`` names its commit. Both versions run the same command
+on the same script, under this interpreter and on the CPU. Each round runs both once in changing order. The measure is
+the processor time of the command and all its processes, because on a busy machine the wall time also counts other
+programs. Linux only: this process adopts the command's orphans, so that their time is counted too. A round in which a
+command fails is discarded and counted.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Failed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Seconds of processor time, of the command and all its processes, and of the clock on the wall."""
+    """The cost of a command and all its processes: processor time and wall time, in s."""
 
     processor_s: float
     wall_s: float
@@ -61,7 +61,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A command's costs in each round, of the earlier version and of this one."""
+    """The costs of a command in each round, for the earlier version and for this one."""
 
     command: str
     before: tuple[Cost, ...]

@@ -1,10 +1,10 @@
 """The one-time cost of torch.compile, and the time of a compiled step compared with an eager one, on several models.
 
-Each model is built in a process of its own with an empty compiler cache. There it is compiled. Then the eager model,
-the eager model again (the null) and the compiled model take steps in turns. All times are processor time of one thread
-and of the compilers that it calls, so that other work on the machine does not change them. On the clock, compiling
-takes less time with several cores. The cost of compiling is the time of the first two steps less that of two later
-ones. Operators are counted as in a profile: the outermost ones that a thread runs.
+Each model is built and compiled in its own process with an empty compiler cache. Then the eager model, the eager model
+again (the null) and the compiled model take steps in turns. All times are processor time of one thread and of the
+compilers that it calls, so that other work on the machine does not change them. In wall time, compiling is faster with
+several cores. The cost of compiling is the time of the first two steps minus the time of two later steps. Operators are
+counted as in a profile: the outermost ones that a thread runs.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MODELS = (
     "tiny",
     "tiny-broken",
 )
-"""A kind and, behind the dash, how deep it is; ``tiny-broken`` reads a number in its forward pass."""
+"""A kind, followed by its depth after the dash. ``tiny-broken`` reads a number in its forward pass."""
 
 
 def build(name: str) -> tuple[Any, Callable[[Any], Any]]:
@@ -152,13 +152,13 @@ def operators(step: Callable[[], Any]) -> int:
 
 
 def processor_s() -> float:
-    """Processor time of this process and of the compilers that it called."""
+    """Processor time of this process and of the compilers that it called, in s."""
     called = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + called.ru_utime + called.ru_stime
 
 
 def measure(name: str, rounds: int) -> dict[str, Any]:
-    """In this process: the cost of compiling one model, and the times of its steps in ms."""
+    """The cost of compiling one model in this process, and the times of its steps in ms."""
     import torch
 
     torch.set_num_threads(1)
@@ -198,7 +198,7 @@ def measure(name: str, rounds: int) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Every model in a process of its own; writes the result files."""
+    """Measure every model in its own process, and write the result files."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("models", nargs="*", default=list(MODELS))
     parser.add_argument("--rounds", type=int, default=20)

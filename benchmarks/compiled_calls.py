@@ -1,10 +1,10 @@
-"""Time of calling a compiled graph, and of each layer in it: chains of small layers, eager and compiled in turns.
+"""The time to call a compiled graph, and of each layer in it, from chains of small layers, eager and compiled in turns.
 
     python benchmarks/compiled_calls.py [--rounds 5]
 
-Layers of 16 numbers take next to no time to compute, so that a step of a chain is the cost of its calls. A line through
-the steps of several lengths gives the cost of the graph, and that of a layer: three products and two pieces of
-generated code. The eager chain is the baseline.
+Layers of 16 numbers need almost no computation, so that the time of a step is the cost of its calls. A line through
+the step times of several lengths gives the cost of the graph and the cost of a layer, which has three products and two
+pieces of generated code. The eager chain is the baseline.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _round_us(call: Callable[[Chain], object], chain: Chain) -> float:
 
 
 def _line(rows: list[Row], column: str) -> tuple[float, float]:
-    """The cost of a graph, and of each layer."""
+    """The fixed cost of a graph, and the cost of each layer."""
     each, graph = np.polyfit([row.length for row in rows], [getattr(row, column) for row in rows], 1)
     return float(graph), float(each)
 

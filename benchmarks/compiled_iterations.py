@@ -1,11 +1,11 @@
-"""Time of a compiled graph's calls within iterations: a loader's batch before, loss and optimizer after them.
+"""The time of calls of a compiled graph in iterations, between a loader's batch and the loss and optimizer.
 
     python benchmarks/compiled_iterations.py [--rounds 30]
 
-``compiled_calls.py`` calls one graph again and again, whose code and data stay in the caches. In an iteration other
-work takes these. Networks of next to no work, eager and compiled, take turns; a sum of many parameters is one piece of
-generated code, a chain of layers has several. Times are in units of a small operator of the backward pass as well,
-and low percentiles, so that other work on the machine counts for little.
+``compiled_calls.py`` calls one graph again and again, so that its code and data stay in the caches. In an iteration,
+other work displaces them. Networks with almost no work, eager and compiled, take turns. A sum of many parameters is
+one piece of generated code; a chain of layers has several. Times are also given in units of a small operator of the
+backward pass. They are low percentiles, so that other work on the machine has little effect.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from torch.utils.data import DataLoader, TensorDataset
 _WIDTH, _ROWS = 16, 8
 _EACH, _SETTLING = 6, 8
 _LOW = 10
-"""Percentile of the times that is taken."""
+"""The percentile of the times that is used."""
 _OPERATORS = 40
 
 
@@ -37,14 +37,14 @@ class Sum(nn.Module):
         self.weights = nn.ParameterList(nn.Parameter(torch.ones(_WIDTH)) for _ in range(count))
 
     def forward(self, given: Tensor) -> Tensor:
-        """All of them, one after another."""
+        """Add all parameters, one after another."""
         for weight in self.weights:
             given = given + weight
         return given.tanh()
 
 
 class Chain(nn.Module):
-    """Linear layers with a ReLU each: two pieces and two parameters for a layer."""
+    """Linear layers with a ReLU each: two pieces and two parameters per layer."""
 
     def __init__(self, count: int) -> None:
         super().__init__()
@@ -61,12 +61,12 @@ _NETWORKS: tuple[tuple[str, Callable[[int], nn.Module], int, int, tuple[int, ...
     ("sum of parameters", Sum, 1, 0, (1, 16, 64)),
     ("chain of layers", Chain, 2, 2, (1, 4, 16)),
 )
-"""Each with the parameters and the pieces of one of its parts, and how many parts."""
+"""Each network with the parameters and pieces of one part, and its numbers of parts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Low percentiles in µs of one network; ``unit_us`` is a small operator of a backward pass in the same rounds."""
+    """Low percentiles of one network in µs. ``unit_us`` is a small operator of a backward pass in the same rounds."""
 
     network: str
     parameters: int
@@ -80,7 +80,7 @@ class Row:
 
 @dataclass(slots=True)
 class _Training:
-    """A training of its own, whose passes are timed."""
+    """A training whose passes are timed."""
 
     network: nn.Module
     optimizer: torch.optim.Optimizer
@@ -169,7 +169,7 @@ def all_networks(rounds: int) -> list[Row]:
 
 
 def law(rows: list[Row]) -> tuple[float, float]:
-    """Units of a forward call, and of each parameter; a piece of generated code is one."""
+    """The cost of a forward call and of each parameter, in units. A piece of generated code counts as one unit."""
     columns = np.array([[1.0, row.parameters] for row in rows])
     units = np.array([row.forward_us / row.unit_us - row.pieces for row in rows])
     call, parameter = np.linalg.lstsq(columns, units, rcond=None)[0].tolist()

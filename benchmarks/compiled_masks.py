@@ -1,10 +1,10 @@
-"""The cost of comparisons that compiled code keeps for the backward pass: the data behind the model of them.
+"""The cost of comparisons that compiled code stores for the backward pass: the data behind their model.
 
     python benchmarks/compiled_masks.py [--rounds 5]
 
 Rectifiers of several kinds and sizes run eager and compiled in turns, forward and backward. The page gives the extra
-time of the compiled form for each number. Activations of which no comparison is kept (tanh, SiLU) are the null. Then
-short chains of layers are compiled, and the page lists those that keep comparisons at all.
+time of the compiled form per number. Activations without a stored comparison (tanh, SiLU) are the null. Then short
+chains of layers are compiled, and the page lists the chains that store comparisons.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _conv() -> nn.Module:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One activation: µs of forward and backward pass together."""
+    """One activation: the time of its forward and backward pass together, in µs."""
 
     activation: str
     threads: int
@@ -74,7 +74,7 @@ class Row:
 
     @property
     def more_ns(self) -> float:
-        """The extra time of the compiled form for each number in ns, on one core of the threads."""
+        """The extra time of the compiled form per number and core, in ns."""
         return 1e3 * (self.compiled_us - self.eager_us) / self.numbers / gained(MASK_PART, self.threads)
 
 

@@ -1,11 +1,11 @@
-"""Max pooling in compiled code on a CPU, over that of PyTorch's own code: what the model of it rests on.
+"""The time of max pooling in compiled code on a CPU over its time in PyTorch's own code: the basis of its model.
 
     python benchmarks/compiled_pooling.py
 
-Small networks with and without a pooling layer are compiled; the difference between the times of their generated
-kernels is that of pooling. Three chains stand before the pooling layer: nothing, a ReLU whose comparison compiled code
-keeps for the backward pass, and a normalization with a ReLU, of which it keeps none. PyTorch's own pooling is timed in
-both layouts.
+Small networks with and without a pooling layer are compiled. The difference between the times of their generated
+kernels is the time of pooling. Three chains precede the pooling layer: nothing, a ReLU whose comparison compiled code
+stores for the backward pass, and a normalization with a ReLU, for which it stores none. PyTorch's own pooling is timed
+in both layouts.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _POOLS = "aten::max_pool2d_with_indices"
 
 @dataclass(frozen=True, slots=True)
 class Pooling:
-    """µs of one pooling layer, forwards and backwards: of PyTorch's own code by layout, and of generated code."""
+    """Time of one pooling layer in µs, forward and backward: PyTorch's own code by layout, and generated code."""
 
     chain: str
     numbers: int
@@ -51,7 +51,7 @@ class Pooling:
     compiled_us: tuple[float, float]
 
     def ratios(self, backward: int) -> tuple[float, float]:
-        """Generated code over PyTorch's own, which is laid out channels first and channels last."""
+        """Generated code over PyTorch's own code, in the layouts channels first and channels last."""
         mine = self.compiled_us[backward]
         return mine / self.eager_us[backward], mine / self.channels_last_us[backward]
 
@@ -66,7 +66,7 @@ def network(chain: str, size: tuple[int, int, int, int], window: tuple[int, int,
 
 
 def events_us(run: Callable[[], object], counts: Callable[[str], bool]) -> float:
-    """Median time of the events that count, of an iteration."""
+    """Median time per iteration of the events that ``counts`` selects."""
     took: list[float] = []
     for number in range(_ITERATIONS):
         if number < _SETTLING:
@@ -79,7 +79,7 @@ def events_us(run: Callable[[], object], counts: Callable[[str], bool]) -> float
 
 
 def generated_us(model: nn.Module, given: torch.Tensor) -> tuple[float, float]:
-    """All generated kernels of a forward and of a backward pass."""
+    """The time of all generated kernels of a forward and of a backward pass, in µs."""
     torch._dynamo.reset()
     compiled = torch.compile(model)
 
@@ -95,7 +95,7 @@ def generated_us(model: nn.Module, given: torch.Tensor) -> tuple[float, float]:
 
 
 def own_us(model: nn.Module, given: torch.Tensor) -> tuple[float, float]:
-    """PyTorch's own pooling."""
+    """The time of PyTorch's own pooling, in µs."""
 
     def both() -> None:
         model(given).square().mean().backward()
@@ -106,7 +106,7 @@ def own_us(model: nn.Module, given: torch.Tensor) -> tuple[float, float]:
 
 
 def measured(threads: int) -> Iterator[Pooling]:
-    """Every chain, size and window, on so many threads."""
+    """The rows of every chain, size and window on ``threads`` threads."""
     torch.set_num_threads(threads)
     for chain in _CHAINS:
         for size in _SIZES:

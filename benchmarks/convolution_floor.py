@@ -1,8 +1,8 @@
-"""The error that shapes alone leave for convolutions: another GPU's measurement of the same call as a prediction.
+"""The error of predicting convolutions from another GPU's measurement of the same call: a floor for shape predictors.
 
-No model of a GPU knows as much about a call as its measured time on another GPU. That time, times one factor for the
-pair of GPUs, predicts each call here. The factor is the median ratio of one half of the shared shapes, and the other
-half is scored, both ways. A predictor that sees shapes only is not expected to be better.
+No model of a GPU knows as much about a call as its measured time on another GPU. Here each call is predicted by that
+time, multiplied by one factor for the pair of GPUs. The factor is the median ratio over one half of the shared shapes;
+the other half is scored, in both ways. A predictor that sees only shapes is not expected to be better.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Times = Mapping[str, Mapping[Shape, float]]
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """Mean error of ``source`` as the predictor of ``gpu``, over all shared shapes and by length in ms."""
+    """Mean error of times on ``source`` as predictions for ``gpu``, over all shared shapes and by length in ms."""
 
     gpu: str
     source: str

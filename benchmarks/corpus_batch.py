@@ -1,8 +1,8 @@
-"""The batch size of one script of the corpus: found by Skyline or not, and changed rightly or not.
+"""Checks if Skyline finds and correctly changes the batch size of one script of the corpus.
 
-The measure is the number that a person read in the source, not the one that Skyline says of the run. The change is that
-of ``skyline apply``, made in memory: no file of the script is touched. It is right if one number differs and a second
-run shows the new size.
+The reference is the number that a person read in the source, not the number that Skyline reports. The change is made
+as by ``skyline apply``, but in memory, so no file of the script is touched. It is right if one number differs and a
+second run shows the new size.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _NUMBER = re.compile(r"\d[\d_]*")
 def batch_outcome(analysis: Analysis, request: CaptureRequest, size: int | None) -> dict[str, object]:
     """``found`` and ``rewritten`` (right, refused or wrong) for a script whose batch size is ``size`` by its source.
 
-    ``rewritten`` is empty where the size was not found. Empty altogether for None; of a script without a batch size,
-    0, only what Skyline takes for one.
+    ``rewritten`` is empty if the size was not found. The result is empty if ``size`` is None. If ``size`` is 0, for a
+    script without a batch size, it has only the number that Skyline takes for one.
     """
     if size is None:
         return {}
@@ -51,7 +51,7 @@ def batch_outcome(analysis: Analysis, request: CaptureRequest, size: int | None)
 
 
 def other_size(size: int) -> int:
-    """The size to ask for: half of it, or the double of a small one."""
+    """The size to ask for: half of ``size``, or twice a small one."""
     return size * 2 if size < 4 else size // 2
 
 
@@ -80,7 +80,7 @@ def _rewritten(analysis: Analysis, request: CaptureRequest, wanted: int) -> tupl
 
 
 def numbers_changed(changed: Change, arguments: tuple[str, ...]) -> int:
-    """Numbers that a change replaces by others in texts and arguments; -1 if it changes anything else."""
+    """The number of numbers that a change replaces in texts and arguments. -1 if it changes anything else."""
     pairs = [(SourceText.read(path).text, text) for path, text in changed.texts]
     pairs += zip(arguments, changed.arguments, strict=True)
     if any(_NUMBER.sub("0", before) != _NUMBER.sub("0", after) for before, after in pairs):

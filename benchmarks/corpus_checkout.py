@@ -1,4 +1,4 @@
-"""Public repositories at their pinned commits: found where they lie already, or fetched."""
+"""Public repositories at their pinned commits, taken from existing checkouts or fetched."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _FETCH_TIMEOUT_S = 300.0
 
 
 class NotFetched(Exception):
-    """A repository cannot be had here; the message says why."""
+    """A repository cannot be fetched. The message gives the reason."""
 
 
 def checkout(repository: str, commit: str, checkouts: Path, mirror: Path | None) -> Path:
-    """The repository's files, in ``checkouts``; from the folder of bare clones, or else from GitHub."""
+    """The folder of the repository's files in ``checkouts``, taken from the folder of bare clones or from GitHub."""
     name = repository.replace("/", "+")
     target = checkouts / name
     if target.is_dir():
@@ -35,7 +35,7 @@ def _bare_clone(mirror: Path, name: str) -> Path | None:
 
 
 def _write_tree(bare: Path, commit: str, target: Path) -> None:
-    """Write the files of a commit. Those whose content the clone lacks, as partial clones do, are left out."""
+    """Write the files of a commit. Files without content, as in partial clones, are left out."""
     git = ["git", f"--git-dir={bare}"]
     listed = subprocess.run([*git, "ls-tree", "-r", "-z", commit], capture_output=True, check=False)
     if listed.returncode:

@@ -1,7 +1,7 @@
 """Make small data sets in the formats that public scripts read: ``python corpus_data.py WHAT WHERE``.
 
-The contents are random; only formats, shapes and sizes are those of the real ones. It is run by the interpreter that
-will run the scripts, for NumPy, PyTorch and the like, and shares nothing with Skyline.
+The contents are random; only formats, shapes and sizes match the real data sets. It runs under the interpreter of the
+scripts, which has NumPy and PyTorch, and shares no code with Skyline.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ def mnist(root: Path, train: int = 60_000, test: int = 10_000, name: str = "MNIS
 
 
 def fashion_mnist(root: Path) -> None:
-    """The same, under the name of the data set that took its place."""
+    """The same files, under the name Fashion-MNIST."""
     mnist(root, name="FashionMNIST")
 
 
 def mnist_tensors(root: Path) -> None:
-    """The same as saved tensors, as Lightning's own examples find them below their root."""
+    """The digits as saved tensors, as Lightning's own examples find them below their root."""
     import torch
 
     folder = root / "MNIST" / "complete"
@@ -96,13 +96,13 @@ def mnist_archive(file: Path) -> None:
 
 
 def words(file: Path, lines: int = 12_000) -> None:
-    """Text of some thousand different words, a sentence a line."""
+    """Text of some thousand different words, one sentence per line."""
     text = (" ".join(CHANCE.choices(_WORDS, k=CHANCE.randint(8, 30))) for _ in range(lines))
     _write(file, "".join(f" {line} . \n" for line in text).encode())
 
 
 def characters(file: Path) -> None:
-    """A megabyte of text in about the letters that English has; whatever prompt a script has can be spelt in it."""
+    """A megabyte of text with about the letters of English, so that it contains all letters of a script's prompt."""
     alphabet = "\n !,.?':;-&$3ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
     _write(file, ("O God, O God!\n" + "".join(CHANCE.choices(alphabet, k=1_000_000))).encode())
 
@@ -121,7 +121,7 @@ def images(folder: Path, count: int = 60, size: int = 320) -> None:
 
 
 def photos(folder: Path, count: int = 160) -> None:
-    """Pictures in a folder for each of two classes; some are as large as cameras make them, and take long to read."""
+    """Pictures in a folder for each of two classes. Some are as large as camera photos, and take long to read."""
     for number in range(count):
         large = number % 40 == 7
         picture = folder / f"class{number % 2}" / f"{number:04}.png"
@@ -210,7 +210,7 @@ def molecules(folder: Path, count: int = 188) -> None:
 
 
 def hourly(file: Path, hours: int = 17_420) -> None:
-    """Seven columns of loads and temperatures, a row an hour, as in the ETT data sets."""
+    """Seven columns of loads and temperatures, one row per hour, as in the ETT data sets."""
     import datetime
 
     begin = datetime.datetime(2016, 7, 1)
@@ -222,14 +222,14 @@ def hourly(file: Path, hours: int = 17_420) -> None:
 
 
 def names(file: Path, count: int = 20_000) -> None:
-    """Names in small letters, one a line."""
+    """Names in lower case, one per line."""
     letters = "abcdefghijklmnopqrstuvwxyz"
     lines = ("".join(CHANCE.choices(letters, k=CHANCE.randint(3, 10))) for _ in range(count))
     _write(file, "\n".join([letters, *lines]).encode())
 
 
 def titles(folder: Path) -> None:
-    """Titles in Chinese characters with the number of one of ten classes, in files for the three parts."""
+    """Titles in Chinese characters, each with the number of one of ten classes, in files for the three splits."""
     letters = [chr(0x4E00 + number) for number in range(3000)]
     for part, count in (("train", 20_000), ("dev", 500), ("test", 500)):
         lines = (
@@ -252,7 +252,7 @@ def triples(folder: Path, entities: int = 15_000, relations: int = 1_300) -> Non
 
 
 def chats(file: Path) -> None:
-    """Prompts and completions, one JSON object a line."""
+    """Prompts and completions, one JSON object per line."""
     rows = (
         {
             "prompt": " ".join(CHANCE.choices(_WORDS, k=20)),
@@ -264,7 +264,7 @@ def chats(file: Path) -> None:
 
 
 def instructions(file: Path, count: int = 800) -> None:
-    """Instructions with inputs and answers, one JSON list."""
+    """Instructions with inputs and answers, in one JSON list."""
     rows = [
         {name: " ".join(CHANCE.choices(_WORDS, k=12)) for name in ("instruction", "input", "output")}
         for _ in range(count)
@@ -273,7 +273,7 @@ def instructions(file: Path, count: int = 800) -> None:
 
 
 def texts(file: Path, count: int = 4000) -> None:
-    """Texts to learn a language from, one JSON object a line."""
+    """Texts for a language model, one JSON object per line."""
     rows = (json.dumps({"text": " ".join(CHANCE.choices(_WORDS, k=60))}) for _ in range(count))
     _write(file, "".join(f"{row}\n" for row in rows).encode())
 
@@ -306,7 +306,7 @@ def tiny_llama(folder: Path) -> None:
 
 
 def gpt2_vocabulary(folder: Path) -> None:
-    """Pairs to merge and the numbers they make, 50256 in all, as tiktoken keeps them of GPT-2; the pairs are random."""
+    """Merge pairs and token numbers, 50256 in all, in tiktoken's format for GPT-2. The pairs are random."""
     plain = [chr(byte) for byte in range(256) if chr(byte).isprintable() and chr(byte) != " "]
     tokens = [*plain, *(chr(256 + number) for number in range(256 - len(plain)))]
     known, merges = set(tokens), list[str]()
@@ -326,14 +326,14 @@ def gpt2_vocabulary(folder: Path) -> None:
 
 
 def gpt2_tokens(file: Path, count: int = 200_000) -> None:
-    """Numbers of a vocabulary of 50257 behind a header, as llm.c reads them."""
+    """Token numbers of a vocabulary of 50257 after a header, as llm.c reads them."""
     header = struct.pack("<256i", 20240520, 1, count, *[0] * 253)
     numbers = (CHANCE.randrange(50_257) for _ in range(count))
     _write(file, header + b"".join(number.to_bytes(2, "little") for number in numbers))
 
 
 def token_shards(folder: Path, count: int = 200_000) -> None:
-    """Two files of numbers of a vocabulary of 32000, two bytes each, as llama2.c reads them."""
+    """Two files of token numbers of a vocabulary of 32000, two bytes each, as llama2.c reads them."""
     for shard in range(2):
         numbers = (CHANCE.randrange(32_000) for _ in range(count))
         _write(folder / f"data{shard:02}.bin", b"".join(number.to_bytes(2, "little") for number in numbers))
@@ -372,7 +372,7 @@ def tiny_bert(folder: Path) -> None:
 
 
 def tagged(file: Path, sentences: int = 2000, length: int = 32) -> None:
-    """Sentences as numbers with a label a word, for the encoder of ``tiny_bert``."""
+    """Sentences as token numbers with one label per word, for the encoder of ``tiny_bert``."""
     import torch
 
     torch.manual_seed(0)
@@ -402,7 +402,7 @@ def _write(file: Path, content: bytes) -> None:
 
 
 def _png(file: Path, size: int, channels: int, block: int = 8) -> None:
-    """Square blocks of so many pixels, each of one colour."""
+    """Write a picture of square blocks of ``block`` pixels, each of one colour."""
     blocks = size // block
     rows: list[bytes] = []
     for _ in range(blocks):

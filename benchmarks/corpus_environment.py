@@ -1,4 +1,4 @@
-"""The environment of the scripts of the corpus: a torchvision that imports, made data, no network, no display."""
+"""The environment of the corpus scripts: a torchvision that can be imported, generated data, no network, no display."""
 
 from __future__ import annotations
 
@@ -77,11 +77,11 @@ _OPERATORS = """\
 
 
 class NoData(Exception):
-    """A script's data cannot be made here; the message says why."""
+    """A script's data cannot be made here. The message gives the reason."""
 
 
 def environment(script: CorpusScript, checkout: Path, repair: Path, threads: int) -> dict[str, str]:
-    """All environment variables of a run; ``repair`` is the folder that ``write_repair`` filled."""
+    """All environment variables of a run. ``repair`` is the folder written by ``write_repair``."""
     own = dict(script.environment or {})
     beside = own.pop("PYTHONPATH", "")
     beside = str((script.working_directory(checkout) / beside).resolve()) if beside else ""
@@ -90,7 +90,7 @@ def environment(script: CorpusScript, checkout: Path, repair: Path, threads: int
 
 
 def write_repair(folder: Path, interpreter: str) -> str:
-    """Write the start-up module that the environment needs, and say what it mends in words for the result page."""
+    """Write the start-up module that the environment needs. Returns what it repairs, as text for the result page."""
     folder.mkdir(parents=True, exist_ok=True)
     probe = [interpreter, "-c", "import torch, torchvision"]
     broken = subprocess.run(probe, capture_output=True, text=True, check=False, timeout=_TIMEOUT_S)
@@ -109,7 +109,7 @@ def write_repair(folder: Path, interpreter: str) -> str:
 
 
 def make_data(script: CorpusScript, checkout: Path, interpreter: str, variables: Mapping[str, str]) -> None:
-    """Make what the script reads, once per checkout. Raises NoData."""
+    """Make the data that the script reads, once per checkout. Raises NoData."""
     made = checkout / ".made"
     made.mkdir(exist_ok=True)
     for what, where in script.data:
@@ -142,6 +142,6 @@ def _run(command: list[str], folder: Path, variables: Mapping[str, str]) -> None
 
 
 def last_line(text: str) -> str:
-    """The line of an error output that says what went wrong."""
+    """The line of an error output that names the error."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else "it ended without a message"

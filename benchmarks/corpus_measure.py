@@ -1,7 +1,7 @@
 """Profile one script of the corpus as the command line does, and time it by hand in turns with Skyline.
 
-``python corpus_measure.py TASK`` reads a task as JSON and prints an outcome as JSON; ``capture_corpus.py`` gives each
-script a process of its own, so that neither a hang nor a crash of one touches the others.
+``python corpus_measure.py TASK`` reads a task as JSON and prints an outcome as JSON. ``capture_corpus.py`` gives each
+script its own process, so that a hang or crash of one does not affect the others.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from skyline.report.cells import CellPlaces, told_in_cells
 from skyline.trace.trial import Choices, Trial
 
 _ROUNDS = ((100.0, 5), (1000.0, 3))
-"""(milliseconds, rounds): so many rounds for iterations shorter than that; two for longer ones."""
+"""(milliseconds, rounds): the number of rounds for iterations shorter than that. Longer ones get two rounds."""
 _REPEATS = 3
-"""Times that all processes are started afresh: two processes of one script may differ by a quarter for as long as they
-live (``fresh_processes.py`` shows why), and rounds of the same three say nothing of that."""
+"""Number of times that all processes are started. Two processes of one script may differ by a quarter for their whole
+life (``fresh_processes.py`` shows why), and further rounds of the same three processes do not show that."""
 _SETTLE_S, _BRIEFLY_S = 4.0, 0.5
 _CONTROL_S = 90.0
 _ENOUGH_STEPS = 4
@@ -48,7 +48,7 @@ _LAUNCHER = re.compile(r"torch[./]distributed[./]elastic")
 
 
 def measure(task: dict[str, object]) -> dict[str, object]:
-    """The outcome of one script: ``works`` and its figures, or why not."""
+    """The outcome of one script: ``works`` with its figures, or the reason why it does not work."""
     script, folder = Path(str(task["script"])), Path(str(task["folder"]))
     arguments = tuple(str(argument) for argument in task["arguments"])  # type: ignore[attr-defined]
     subject = TimedScript(script, arguments, str(task["interpreter"]), folder)
@@ -69,14 +69,14 @@ def measure(task: dict[str, object]) -> dict[str, object]:
 def profiled(
     subject: TimedScript, size: int | None = None, *, timed: bool = True, ranks: int = 1
 ) -> dict[str, object]:
-    """One profile without the curve over batch sizes, with the time to its headline. ``size``: see ``corpus_batch``."""
+    """One profile without the batch-size curve, with the time until its headline. ``size``: see ``corpus_batch``."""
     request = CaptureRequest(
         script=subject.script,
         arguments=subject.arguments,
         interpreter=subject.interpreter,
         working_directory=subject.folder,
         batch_points=0,
-        # Times that are not published need not settle.
+        # Wait for steady times only if they are published.
         settle_s=_SETTLE_S if timed else _BRIEFLY_S,
         ranks=ranks,
     )
@@ -114,7 +114,7 @@ def profiled(
 
 
 def _batch(analysis: Analysis, request: CaptureRequest, size: int | None) -> dict[str, object]:
-    """The profile stands, whatever happens to the change."""
+    """The outcome of the batch-size change. An error here does not affect the outcome of the profile."""
     try:
         return batch_outcome(analysis, request, size)
     except Exception as error:
@@ -127,7 +127,7 @@ def _batch(analysis: Analysis, request: CaptureRequest, size: int | None) -> dic
 
 
 def control(subject: TimedScript, ranks: int = 1) -> dict[str, object]:
-    """Train the script without Skyline: the outcome has the first steps by hand, or the script's own error."""
+    """Train the script without Skyline. The outcome has the first steps timed by hand, or the script's own error."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
         stamps, errors = Path(place, "stamps"), Path(place, "errors")
         stamps.touch()
@@ -173,7 +173,7 @@ def control(subject: TimedScript, ranks: int = 1) -> dict[str, object]:
 
 
 def own_error(text: str) -> str:
-    """The error of a script by its output: of several ranks, that of one before the launcher's own report."""
+    """The error of a script from its output. With several ranks, the error of a rank, before the launcher's report."""
     of_ranks = re.findall(r"^\[rank\d+\]: ?(\w[\w.]*(?:Error|Exception)\b.*)$", text, re.MULTILINE)
     if of_ranks:
         return of_ranks[-1]
@@ -183,14 +183,14 @@ def own_error(text: str) -> str:
 
 
 def started_as(ranks: int) -> tuple[str, ...]:
-    """Arguments of the interpreter that start so many ranks of a script; empty for one."""
+    """Arguments of the interpreter that start ``ranks`` ranks of a script. Empty for one rank."""
     if ranks == 1:
         return ()
     return ("-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}")
 
 
 def by_hand(subject: TimedScript, skyline_ms: float) -> dict[str, object]:
-    """The iteration by the stopwatch, in turns with Skyline's bare timing and with a second stopwatch.
+    """The iteration time by stopwatch, in turns with Skyline's bare timing and with a second stopwatch.
 
     Ratio and null are medians over the repeats, each the median of its rounds.
     """

@@ -1,4 +1,4 @@
-"""The result page of the corpus: a row for each script, and the sums."""
+"""The result page of the corpus: a row for each script, and the totals."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _HEAD = (
     "one iteration, or why not",
 )
 _BLANK = 7
-"""Columns between the verdict and the date, which a script that was not profiled leaves empty."""
+"""Number of columns between verdict and date, which are empty for a script that was not profiled."""
 
 
 def page(
@@ -35,7 +35,7 @@ def page(
     mended: str,
     threads: int,
 ) -> str:
-    """The page in Markdown; scripts without a row are not in it. ``machines``: a sentence for each run of the rows."""
+    """The page in Markdown, without scripts that have no row. ``machines``: a sentence for each run of the rows."""
     done = [(script, rows[script.name]) for script in corpus if script.name in rows]
     lines = [_line(script, row) for script, row in done]
     notebooks = [row for script, row in done if script.is_notebook]
@@ -74,7 +74,7 @@ def _counts(rows: Sequence[Row]) -> str:
 
 
 def summary(rows: Sequence[Row]) -> str:
-    """The sums: how many work of those that can run here, the medians, and the batch sizes."""
+    """The totals: how many of the scripts that can run here work, the medians, and the batch sizes."""
     parts = [_counts(rows)]
     everything = [row for row in _able(rows) if row["works"]]
     working = [row for row in everything if "headline_s" in row]

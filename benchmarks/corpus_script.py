@@ -1,4 +1,4 @@
-"""The public scripts and notebooks of the corpus: where each lies and what it needs, read from ``corpus.toml``."""
+"""The public scripts and notebooks of the corpus: the place and the needs of each, read from ``corpus.toml``."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ CORPUS = Path(__file__).with_name("corpus.toml")
 class CorpusScript:
     """One way to run one public script.
 
-    ``folder`` is where it runs, relative to its repository (its own folder, unless the list says otherwise).
-    ``ranks`` is how many processes it takes, as ``torchrun`` would start them. ``gpu_arguments`` are what it is given
-    in place of ``arguments`` where it is traced for a GPU and names its device on the command line; None elsewhere.
-    ``data`` are (what, where) pairs of data to make in the repository's folder; ``prepare`` is a script of the
-    repository's own that makes its data. ``unavailable`` says why it cannot be run at all, in a newcomer's words.
-    ``spent`` is the results page that scored it as a script that sets nothing, which can be done once.
-    ``batch_size`` is what its source and arguments say, read by a person: 0 if it has none, None if nobody looked.
+    ``folder`` is the folder to run in, relative to its repository (by default its own folder).
+    ``ranks`` is the number of processes, as ``torchrun`` would start them. ``gpu_arguments`` replace ``arguments`` if
+    the script is traced for a GPU and takes its device from the command line; None otherwise.
+    ``data`` are (what, where) pairs of data to make in the repository's folder; ``prepare`` is a script in the
+    repository that makes its data. ``unavailable`` is the reason why it cannot be run at all, in simple words.
+    ``spent`` is the results page that scored it as a script that sets no constant, which can be done once.
+    ``batch_size`` is the size in its source and arguments, read by a person: 0 if it has none, None if nobody looked.
     """
 
     name: str
@@ -48,16 +48,16 @@ class CorpusScript:
 
     @property
     def title(self) -> str:
-        """Repository and path, as the table names it."""
+        """Repository and path, as in the table."""
         return f"{self.repository}: {self.path}"
 
     def working_directory(self, checkout: Path) -> Path:
-        """Where it is started."""
+        """The folder in which it is started."""
         return checkout / self.folder if self.folder else (checkout / self.path).parent
 
 
 def read_corpus(path: Path = CORPUS) -> tuple[CorpusScript, ...]:
-    """Every script of the list, in its order. Raises ValueError for a name that is taken or an unpinned repository."""
+    """Every script of the list, in its order. Raises ValueError for a repeated name or an unpinned repository."""
     content = tomllib.loads(path.read_text(encoding="utf-8"))
     commits: dict[str, str] = content["commits"]
     scripts: list[CorpusScript] = []

@@ -1,12 +1,12 @@
-"""Trains with two ranks what ``data_parallel=2`` rewrote, beside the script as it is with twice the batch.
+"""Trains scripts rewritten by ``data_parallel=2`` with two ranks, and the unchanged scripts with twice the batch.
 
     python benchmarks/data_parallel_losses.py [NAMES...] [--mirror FOLDER]
 
-Each script, the three examples and scripts of ``corpus.toml``, is copied, and ``skyline apply data_parallel=2`` is
-carried out on the copy. The copy then runs with two processes that ``torchrun`` starts (gloo), with one process and
-without ``torchrun``, and is compared with the unchanged script: ``joined_ranks.py`` gives both sides the same
-samples in the same order, and says how. The loss of two ranks is the mean of theirs. The control is the script at its
-own batch, which sees other samples with each update.
+The three examples and scripts of ``corpus.toml`` are copied, and ``skyline apply data_parallel=2`` changes each copy.
+The copy then runs with two processes started by ``torchrun`` (gloo), with one process, and without ``torchrun``. It is
+compared with the unchanged script; ``joined_ranks.py`` gives both sides the same samples in the same order. The loss
+of two ranks is the mean of their losses. The control is the script at its own batch size, which sees other samples in
+each update.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ float32 themselves do not run so.
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """One script in a folder of its own, which may be written to, and what it runs with."""
+    """One script in its own writable folder, with the arguments and interpreter that it runs with."""
 
     name: str
     path: Path
@@ -66,20 +66,20 @@ class Script:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The record of one run: the losses of each rank's backward passes, and norms of gradients at each update."""
+    """The record of one run: the losses of each rank's backward passes, and the gradient norms at each update."""
 
     losses: tuple[tuple[float, ...], ...]
     norms: tuple[float, ...]
 
     @property
     def mean(self) -> list[float]:
-        """The loss over all ranks."""
+        """The mean loss over all ranks."""
         return [sum(each) / len(each) for each in zip(*self.losses, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of one script; ``why`` is the reason where there are no figures."""
+    """The outcome of one script. ``why`` is the reason if there are no figures."""
 
     name: str
     why: str = ""
@@ -94,7 +94,7 @@ class Outcome:
 
 
 def run(script: Script, path: Path, *, joined: int, torchrun: bool = False, double: bool = False) -> Run:
-    """The losses of a run; ``joined`` is for how many ranks it stands, 0 for one of them."""
+    """The losses of a run. ``joined`` is the number of ranks that it stands for; 0 for a run that is a rank itself."""
     with tempfile.TemporaryDirectory() as out:
         starter = _TORCHRUN if torchrun else ()
         command = [sys.executable, *starter, str(_RUNNER), str(_BACKWARDS), str(joined), out, str(path)]
@@ -115,17 +115,17 @@ def _do(command: Sequence[str], folder: Path, variables: Mapping[str, str]) -> s
 
 
 class Failed(Exception):
-    """A run ended with an error; its output is the message."""
+    """A run ended with an error. The message is its output."""
 
 
 def furthest(plain: Sequence[float], changed: Sequence[float]) -> float:
-    """The largest distance between two of a pair, relative to the first."""
+    """The largest difference between the values of a pair, relative to the first."""
     pairs = zip(plain, changed, strict=True)
     return max(abs(b - a) / max(abs(a), 1e-6) for a, b in pairs)
 
 
 def compared(script: Script) -> Outcome:
-    """Rewrites a copy beside the script, and compares the two."""
+    """Rewrite a copy of the script, and compare the two."""
     copy = script.path.with_name(f"{script.path.stem}_in_parallel.py")
     shutil.copyfile(script.path, copy)
     apply = [
@@ -172,7 +172,7 @@ def compared(script: Script) -> Outcome:
 
 
 def examples(names: Sequence[str], scratch: Path) -> list[Script]:
-    """The examples, copied."""
+    """Copies of the examples."""
     folder = Path(__file__).parent.parent / "examples"
     found: list[Script] = []
     for name in names:
@@ -184,7 +184,7 @@ def examples(names: Sequence[str], scratch: Path) -> list[Script]:
 
 
 def public(names: Sequence[str], corpus: Path, mirror: Path | None, scratch: Path) -> list[Script | Outcome]:
-    """The scripts of the corpus, copied with their repositories; an outcome for one that cannot be had."""
+    """The scripts of the corpus, copied with their repositories. An outcome for a script that cannot be fetched."""
     repair = corpus / "environment"
     write_repair(repair, sys.executable)
     known = {each.name: each for each in read_corpus()}
@@ -206,7 +206,7 @@ def public(names: Sequence[str], corpus: Path, mirror: Path | None, scratch: Pat
 
 
 def page(outcomes: Sequence[Outcome]) -> str:
-    """The table, and what was refused."""
+    """The table, and the refused scripts."""
     head = [
         *("script", "updates", "loss, first to last", "largest difference: loss", "gradients", "eight bytes"),
         *("one process", "control"),

@@ -1,8 +1,9 @@
-"""What-ifs about the exchange of gradients, against two ranks that train here with and without the change.
+"""What-ifs about the exchange of gradients, compared with two ranks that train here with and without the change.
 
-A job of two processes (gloo, CPU) is profiled with ``skyline profile --ranks 2`` and every change predicted from that
-profile. Then the two processes build the model once for each change, wrapped as the change has it, and take turns: some
-steps of each in every round, the unchanged one twice for the null. Both ranks share this machine, as gloo's threads do.
+A job of two processes (gloo, CPU) is profiled with ``skyline profile --ranks 2``, and every change is predicted from
+that profile. Then the two processes build the model once for each change, wrapped as the change requires. The models
+take some steps each in every round, in turns, the unchanged one twice for the null. Both ranks and the threads of gloo
+share this machine.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ from skyline.whatif.question import Choice, Question
 
 RANKS = 2
 STEPS = 5
-"""Of a variant in a round; the quickest counts, for other programs only ever add."""
+"""Steps of a variant in a round. The fastest one counts, because other programs only add time."""
 NULL_TOLERANCE = 0.1
-"""Processes that share cores with other programs are this unsteady; a round beyond it says nothing."""
+"""Usual variation of processes that share cores with other programs. A round beyond it is not used."""
 FEWEST = 4
-"""With fewer steady rounds a job is left out."""
+"""Smallest number of steady rounds. With fewer, a job is left out."""
 CHANGES: dict[str, dict[str, object]] = {
     "ddp_bucket=1": {"bucket_cap_mb": 1},
     "ddp_bucket=10": {"bucket_cap_mb": 10},
@@ -43,7 +44,7 @@ CHANGES: dict[str, dict[str, object]] = {
     "gradient_as_bucket_view": {"gradient_as_bucket_view": True},
     "static_graph": {"static_graph": True},
 }
-"""The changes, each with the arguments that the wrapper gets for it."""
+"""The changes, each with its arguments for the wrapper."""
 MODELS = {
     "linear": "nn.Sequential(*[nn.Linear(1024, 1024) for _ in range(8)]), lambda: torch.randn(64, 1024)",
     "convolutions": "nn.Sequential(nn.Conv2d(3, 32, 3), nn.ReLU(), nn.Conv2d(32, 64, 3, 2), nn.ReLU(), nn.Flatten(), "
@@ -112,7 +113,7 @@ class Pair:
 
     @property
     def error(self) -> float:
-        """Of the prediction, over the measurement."""
+        """The error of the prediction, relative to the measurement."""
         return self.predicted / self.measured.value - 1
 
 
@@ -156,7 +157,7 @@ def job(name: str, folder: Path, always: str, *, rounds: int) -> list[Pair]:
 
 
 def measured(source: str, variants: list[dict[str, object]], rounds: int) -> list[list[float]]:
-    """Milliseconds per step of each variant in each round, as rank 0 saw it."""
+    """Milliseconds per step of each variant in each round, measured on rank 0."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -1,11 +1,11 @@
-"""Compare what ``serialize`` and ``parallel_branches`` say with models that are divided by hand.
+"""Compare predictions of ``serialize`` and ``parallel_branches`` with models that are divided by hand.
 
     python benchmarks/divided_models.py [--rounds 8] [--only images]
 
 Each script of ``divided_scripts`` is profiled, and its prediction is made before anything else runs. Then the script
-divided by hand and the script itself are timed in turns, the script twice (the null). Where the answer is that nothing
-is gained, a plain division is timed all the same: the whole trunk in eight parts, or the branches on as many threads as
-there are cores. A hand-over to a thread and back is timed by itself.
+divided by hand and the script itself are timed in turns, the script twice (the null). If the answer is that nothing is
+gained, a plain division is still timed: the whole trunk in eight parts, or the branches on as many threads as there
+are cores. Handing a call to a thread and back is timed separately.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ CASES = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A script, and its iteration divided over the one it has; the prediction is 1 where nothing is gained."""
+    """A script with the ratio of its divided iteration to its own. The prediction is 1 if nothing is gained."""
 
     script: str
     whatif: str
@@ -95,12 +95,12 @@ class Row:
 
     @property
     def error(self) -> float:
-        """Of the iteration."""
+        """The error of the predicted iteration time."""
         return self.predicted / self.measured - 1
 
 
 def in_parts(text: str, answer: Estimate) -> str:
-    """The trunk of a script in its groups; in eight parts as a whole where there are none."""
+    """The script with its trunk computed in parts by group. Without groups, the whole trunk in eight parts."""
     groups = [
         (int(first), int(last or first) + 1, size)
         for first, last, size in _GROUP.findall(answer.assumptions[0] if answer.applicable else "")
@@ -121,7 +121,7 @@ def in_parts(text: str, answer: Estimate) -> str:
 
 
 def on_threads(name: str, text: str, answer: Estimate) -> str:
-    """The branches of a script on threads of their own."""
+    """The script with its branches on separate threads."""
     count = int(answer.value) if answer.applicable else _CORES
     helper = _THREADS.format(count=count, threads=max(1, _CORES // count))
     divided = text.replace(_ONE_BY_ONE[name], _AT_ONCE[name])
@@ -158,9 +158,9 @@ def measured(name: str, rounds: int) -> Row:
 
 
 def hand_over_us(times: int = 2000) -> tuple[float, float, float, float]:
-    """µs of giving a call to a waiting thread and having its end: the median, a tenth and nine tenths.
+    """The time in µs to pass a call to a waiting thread and to see its end: median, 10th and 90th percentile.
 
-    The last one is the mean processor time of both threads in it, which is Python's and the system's.
+    The last value is the mean processor time of both threads, which Python and the system use for it.
     """
     took: list[float] = []
     with ThreadPoolExecutor(1) as workers:

@@ -1,9 +1,9 @@
 """Measures the time that a drag waits for its answer.
 
-Starts the real language server over stdio, profiles each script through it, and asks ``skyline/simulate``
-with one batch size after the other and one what-if switched on, as a drag does. Timed in the client:
-encoding, both pipes, the simulation and decoding are all inside. Asked twice: on an idle server, and while
-it profiles another script.
+Starts the real language server over stdio, profiles each script through it, and sends ``skyline/simulate``
+with one batch size after the other and one what-if switched on, as a drag does. The time is measured in the
+client, so it includes encoding, both pipes, the simulation and decoding. The requests are sent twice: to an idle
+server, and while it profiles another script.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from skyline_tui.messages import ProfileMoved, ProgressEnded
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 PROFILE_TIMEOUT_S = 300.0
 SECONDS_BETWEEN = 0.03
-"""A drag asks at most at the rate the screen is drawn."""
+"""Time between two requests: a drag sends at most one per frame of the screen."""
 
 
 @dataclass(slots=True)
 class Conversation:
-    """A server and the messages that it sent unasked."""
+    """A server and the messages that it sent without a request."""
 
     directory: Path
     said: asyncio.Queue[ProfileMoved | ProgressEnded] = field(default_factory=asyncio.Queue)
@@ -58,7 +58,7 @@ class Conversation:
             self.said.put_nowait(message)
 
     async def profile(self, script: Path) -> ProfileReport:
-        """Have the script profiled and wait for the result; raises SkylineError with the server's reason."""
+        """Have the script profiled and wait for the result. Raises SkylineError with the server's reason."""
         while not self.said.empty():
             self.said.get_nowait()
         await self.server.execute(COMMAND_PROFILE, script.as_uri())
@@ -69,7 +69,7 @@ class Conversation:
             if isinstance(message, ProgressEnded):
                 ended = True
             elif message.change.uri == script.as_uri() and ended:
-                # The server reports a saved profile, and one without its curve, before the run is over.
+                # Before the run ends, the server also reports a saved profile and a profile without its curve.
                 if message.change.error:
                     raise SkylineError(message.change.error)
                 report = await self.server.request(PROFILE, UriParams(script.as_uri()), ProfileReport | None)
@@ -77,7 +77,7 @@ class Conversation:
                 return report
 
     async def cancel(self, script: Path) -> None:
-        """Stop the run of a script and wait until it is over."""
+        """Stop the run of a script and wait for its end."""
         await self.server.execute(COMMAND_CANCEL, script.as_uri())
         while not isinstance(await asyncio.wait_for(self.said.get(), PROFILE_TIMEOUT_S), ProgressEnded):
             pass
@@ -100,7 +100,7 @@ class Conversation:
 
 
 def percentiles(waits: list[float]) -> dict[str, float]:
-    """The typical wait and the bad ones, in ms."""
+    """The median wait and the long ones, in ms."""
     cuts = statistics.quantiles(waits, n=100, method="inclusive")
     return {"p50": statistics.median(waits), "p95": cuts[94], "p99": cuts[98], "max": max(waits)}
 

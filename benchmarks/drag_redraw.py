@@ -1,11 +1,10 @@
 """Measures the time until the terminal UI shows each step of a drag and each toggle of a what-if.
 
-Runs the real program in a pseudo-terminal, on an example that was profiled before. The pointer takes hold of the
-throughput bar and moves. What-ifs are checked and unchecked by key. All input is sent as the bytes of a terminal. The
-time begins before these bytes are written. It ends with the last byte of the frame that shows the event: a frame with
-the handle at the pointer, or with the answer of the language server in the summary line. The time includes the reading
-of the input, the waits of the program itself, the drawing, and the writing of the frame. It excludes the time that a
-terminal then takes to display the frame.
+Runs the real program in a pseudo-terminal, on an example that was profiled before. The pointer grabs the throughput
+bar and moves. What-ifs are checked and unchecked by key. All input is sent as the bytes of a terminal. The time starts
+before these bytes are written. It ends with the last byte of the frame that shows the event: a frame with the handle
+at the pointer, or with the answer of the language server in the summary line. The time includes reading the input,
+waiting in the program, drawing, and writing the frame. It excludes the time in which a terminal displays the frame.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ NOTHING_ASKED = "drag a bar, or check"
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """The times that one kind of event waited for its frame."""
+    """The times from an event of one kind to its frame."""
 
     script: str
     terminal: str
@@ -46,14 +45,14 @@ class Waits:
 
     @property
     def percentiles_ms(self) -> tuple[float, float, float, float]:
-        """The median, the 95th, the 99th, and the longest."""
+        """The median, the 95th and 99th percentile, and the maximum."""
         cuts = statistics.quantiles(self.waits_ms, n=100, method="inclusive")
         return statistics.median(self.waits_ms), cuts[94], cuts[98], max(self.waits_ms)
 
 
 @dataclass(slots=True)
 class Bar:
-    """The throughput bar on the screen, and the column of it that the pointer is at."""
+    """The throughput bar on the screen, and the column of the pointer on it."""
 
     row: int
     left: int
@@ -62,7 +61,7 @@ class Bar:
 
     @classmethod
     def on(cls, screen: Screen) -> Bar | None:
-        """Where it is: from its name to its right end; None where there is nothing to drag along."""
+        """The bar on a screen, from its name to its right end. None if there is nothing to drag."""
         place = screen.find("Throughput ")
         assert place is not None, screen.text
         line = screen.line(place[1])
@@ -73,7 +72,7 @@ class Bar:
         return cls(place[1], left + 1, right - 1, (left + right) // 2)
 
     def wander(self, chance: random.Random) -> int:
-        """The next column: a few cells to the left or to the right."""
+        """Move to another column, a few cells to the left or to the right, and return it."""
         while True:
             there = self.at + chance.choice((-3, -2, -1, 1, 2, 3))
             if self.left < there < self.right:
@@ -86,20 +85,20 @@ class Bar:
 
 
 def drag(terminal: Terminal, moves: int, chance: random.Random) -> list[float]:
-    """Steps of a drag, each until the handle is where the pointer is, while the answers to earlier ones come in."""
+    """Times of drag steps, each until the handle is at the pointer, while answers to earlier steps arrive."""
     waits: list[float] = []
     with _held(terminal) as bar:
         for _ in range(moves):
             column = bar.wander(chance)
             since = terminal.move(column, bar.row)
             waits.append((terminal.until(bar.held_at(column), ANSWER_TIMEOUT_S) - since) * 1e3)
-            # As a hand does: the next event comes whenever it comes.
+            # The next event comes after a random time, as with a hand.
             terminal.watch(chance.uniform(0.0, 0.03))
     return waits
 
 
 def drag_answered(terminal: Terminal, moves: int, chance: random.Random) -> list[float]:
-    """Steps of a drag, each until the server's prediction for that batch size is in the summary line."""
+    """Times of drag steps, each until the server's prediction for that batch size is in the summary line."""
     waits: list[float] = []
     with _held(terminal) as bar:
         before = _batch_size(terminal.screen)
@@ -112,7 +111,7 @@ def drag_answered(terminal: Terminal, moves: int, chance: random.Random) -> list
                 _sums_up(f"batch {wanted}: " if wanted else NOTHING_ASKED), ANSWER_TIMEOUT_S
             )
             if wanted != before:
-                # Several cells may stand for one batch size; then nothing is asked.
+                # Several cells may stand for one batch size. A move between them sends no request.
                 waits.append((done - since) * 1e3)
             before = wanted
             terminal.watch(chance.uniform(0.0, 0.03))
@@ -120,7 +119,7 @@ def drag_answered(terminal: Terminal, moves: int, chance: random.Random) -> list
 
 
 def toggle(terminal: Terminal, times: int) -> list[float]:
-    """Checks and unchecks the first what-if, each until the answer is there."""
+    """Times of checking and unchecking the first what-if, each until the answer is shown."""
     waits: list[float] = []
     for number in range(times):
         since = terminal.send(" ")
@@ -132,7 +131,7 @@ def toggle(terminal: Terminal, times: int) -> list[float]:
 
 @contextlib.contextmanager
 def _held(terminal: Terminal) -> Iterator[Bar]:
-    """Take hold of the bar, and put it back."""
+    """Grab the bar, and put it back at the end."""
     bar = Bar.on(terminal.screen)
     assert bar is not None, terminal.screen.text
     terminal.press(bar.at, bar.row)
@@ -146,18 +145,18 @@ def _held(terminal: Terminal) -> Iterator[Bar]:
 
 
 def _batch_size(screen: Screen) -> str:
-    """The batch size that is asked; empty where that is the one in the file."""
+    """The requested batch size. Empty if it is the one in the file."""
     asked = re.search(r"Batch size \d+ → (\d+)", screen.text)
     return asked[1] if asked else ""
 
 
 def _sums_up(words: str) -> Callable[[Screen], bool]:
-    """The condition that the summary line has these words: it is the last but one, or above it where it folds."""
+    """The condition that the summary line has these words. It is the last line but one, or above it if it wraps."""
     return lambda screen: any(words in screen.line(screen.rows - up) for up in (2, 3))
 
 
 def measure(script: Path, size: tuple[int, int], moves: int) -> list[Waits]:
-    """Start the program on a profiled script, stop what it starts by itself, and move things."""
+    """Start the program on a profiled script, stop the run that it starts, and drag and toggle."""
     terminal = Terminal(
         [sys.executable, "-m", "skyline", "tui", "--staged", script.name], script.parent, size
     )
@@ -165,12 +164,12 @@ def measure(script: Path, size: tuple[int, int], moves: int) -> list[Waits]:
         terminal.until(
             lambda screen: "per iteration" in screen.text and "[ ]" in screen.text, START_TIMEOUT_S
         )
-        # The program begins to measure the script again. Only the saved profile is to be drawn, and no new figures.
+        # The program starts to measure the script again. Stop it, so that only the saved profile is drawn.
         terminal.until(_sums_up("c cancels"), START_TIMEOUT_S)
         terminal.send("c")
         terminal.until(_sums_up(NOTHING_ASKED), START_TIMEOUT_S)
         terminal.until(lambda screen: "was cancelled" not in screen.text, START_TIMEOUT_S)
-        # The process that keeps PyTorch ready for the next run is starting too.
+        # Wait, because the process that keeps PyTorch ready for the next run is starting too.
         terminal.watch(6.0)
         if Bar.on(terminal.screen) is None:
             print(f"{script.name}: its profile has no bar to drag", file=sys.stderr)
@@ -189,7 +188,7 @@ def measure(script: Path, size: tuple[int, int], moves: int) -> list[Waits]:
 
 
 def profiled(example: Path, folder: Path) -> Path:
-    """The example in a folder of its own with a saved profile next to it."""
+    """A copy of the example in its own folder, with a saved profile next to it."""
     script = folder / example.name
     if not list((folder / ".skyline").glob(f"{example.stem}-*.profile.json.gz")):
         shutil.copy(example, script)

@@ -1,8 +1,8 @@
-"""Lookups of embeddings seen in a few iterations, against their true distributions, and the cost of looking.
+"""Lookups of embeddings counted in a few iterations, compared with their true distributions, and the cost of counting.
 
-Rows are drawn from known distributions and looked up in a table, as a script does; the pass that a profile runs sees
-them. The share that it gives for the hottest hundredth and tenth of the rows is compared with the true one, by number
-of iterations. Processor time of iterations in the pass is compared with that of iterations outside, in turns.
+Rows are drawn from known distributions and looked up in a table, as in a script. The pass of a profile counts them.
+The share that it gives for the hottest hundredth and tenth of the rows is compared with the true share, by number of
+iterations. The processor time of iterations in the pass is compared with iterations outside of it, in turns.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LONG = 1e9
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One pass over a table; shares belong to ``SHARES``."""
+    """One pass over a table. The shares are in the order of ``SHARES``."""
 
     distribution: str
     iterations: int
@@ -44,13 +44,13 @@ class Seen:
 
     @property
     def held(self) -> int:
-        """The number of true shares within their range."""
+        """The number of true shares inside their range."""
         return sum(a <= true <= b for a, true, b in zip(self.low, self.true, self.high, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Processor time in ms: of an iteration outside of the pass and in it, and of the end of the pass."""
+    """Processor time of an iteration outside of the pass, the ratio in the pass to outside, and the end of the pass."""
 
     model: str
     iteration_ms: float
@@ -59,7 +59,7 @@ class Cost:
 
 
 def distributions() -> dict[str, torch.Tensor]:
-    """The chance of each row."""
+    """The probability of each row, by name of the distribution."""
     ranks = torch.arange(1, ROWS + 1, dtype=torch.double)
     cubes = (ranks / ROWS) ** (1 / 3)
     found = {f"Zipf, exponent {exponent}": ranks**-exponent for exponent in (0.8, 1.05, 1.3)}
@@ -69,7 +69,7 @@ def distributions() -> dict[str, torch.Tensor]:
 
 
 def looked_up(name: str, chance: torch.Tensor, iterations: int) -> Seen:
-    """So many iterations of a table alone; popular rows lie anywhere in it."""
+    """The result of ``iterations`` iterations on one table, in which popular rows have random places."""
     words = nn.Embedding(ROWS, WIDTH)
     optimizer = torch.optim.SGD(words.parameters(), lr=0.1)
     places = torch.randperm(ROWS)
@@ -119,7 +119,7 @@ def convolutions() -> nn.Sequential:
 def cost(
     name: str, model: nn.Module, batch: Callable[[], torch.Tensor], rounds: int, iterations: int
 ) -> Cost:
-    """Iterations of passes and of none in turns; the first of each turn is dropped but for the zeros it counts."""
+    """Iterations with and without the pass in turns. The first of each turn counts only for the zeros in it."""
     optimizer = torch.optim.Adagrad(model.parameters(), lr=0.01)
 
     def step(values: ValuesPass | None) -> float:

@@ -1,9 +1,9 @@
-"""The time that evaluation saves without recorded gradients: the same forward passes in three modes, in turns.
+"""The time saved by evaluation without recorded gradients: the same forward passes in three modes, in turns.
 
-Each model in evaluation mode computes its outputs with gradients being recorded, under ``no_grad`` and in inference
-mode, and once more with gradients (the null). Times are processor time of one thread. Ratios are medians over rounds of
-the time over that with gradients. Operators are the outermost ones of a pass. ``saved`` is the time that
-inference mode saves for one operator.
+Each model in evaluation mode computes its outputs with recorded gradients, under ``no_grad``, in inference mode, and
+once more with gradients (the null). Times are processor time of one thread. A ratio is the median over rounds of the
+time over the time with gradients. Operators are the outermost ones of a pass. ``saved`` is the time that inference
+mode saves per operator.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MODELS = ("tiny", "mlp-2", "mlp-12", "elementwise", "conv-3", "conv-10", "gpt-1"
 
 
 def measure(name: str, rounds: int) -> dict[str, Any]:
-    """Medians of the ratios of one model, and its time with gradients in ms."""
+    """The median ratios of one model, and its time with gradients in ms."""
     net, loss_of = build(name)
     net.eval()
 
@@ -60,7 +60,7 @@ def measure(name: str, rounds: int) -> dict[str, Any]:
 
 
 def main() -> int:
-    """All models; writes the result files."""
+    """Measure all models, and write the result files."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("models", nargs="*", default=list(MODELS))
     parser.add_argument("--rounds", type=int, default=30)

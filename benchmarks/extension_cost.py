@@ -1,7 +1,8 @@
-"""The cost of the VS Code extension to the editor: its activation, and a window in which nobody does anything.
+"""The cost of the VS Code extension for the editor: its activation, and an idle window.
 
-``python extension_cost.py --vsix extension/skyline.vsix``, after ``make test-extension`` has installed what it
-needs. CPU time is that of the extension host, in which all extensions of a window run, with and without ours.
+Usage: ``python extension_cost.py --vsix extension/skyline.vsix``, after ``make test-extension`` has installed its
+requirements. The CPU time is the time of the extension host, which runs all extensions of a window, with and without
+Skyline's.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Linear layers as one and as two of low rank: the basis of the model of thin products.
+"""Linear layers with one weight and with two weights of low rank: the basis of the model of thin products.
 
-For layers of several sizes and ranks, the forward and the backward pass are timed with the one weight and with
-two, in turns. From the time with the one weight the model predicts that with two. ``--half`` asks the model with other
-values of its constant, the narrowest side with which a product reaches half of a processor's rate.
+For layers of several sizes and ranks, the forward and the backward pass are timed with one weight and with two, in
+turns. The model predicts the time with two weights from the time with one. ``--half`` tries other values of the
+model's constant, the narrowest side with which a product reaches half of a processor's rate.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _WARM_UP = 3
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One layer and form: µs of a pass, and the prediction with its range over what was measured."""
+    """One layer and form: the time of a pass in µs, and the prediction with its range, over the measured time."""
 
     rows: int
     inputs: int
@@ -48,7 +48,7 @@ class Row:
 
 
 def pass_us(layer: torch.nn.Module, given: torch.Tensor, gradient: torch.Tensor) -> tuple[float, float]:
-    """One forward and one backward pass."""
+    """The times of one forward and one backward pass, in µs."""
     begin = time.perf_counter()
     result = layer(given)
     middle = time.perf_counter()
@@ -60,7 +60,7 @@ def pass_us(layer: torch.nn.Module, given: torch.Tensor, gradient: torch.Tensor)
 
 
 def predicted_us(one_us: float, split: Split, half_rate: float, block_us_per_mb: float) -> float:
-    """As the what-if does it: a call for each product, work by its operations, and memory for large results."""
+    """The time as the what-if predicts it: a call per product, its operations, and memory for large results."""
     call_us = min(CALL_US, 0.5 * one_us)
     now, then = (sum(each.work(half_rate) for each in products) for products in (split.now, split.then))
     now_us, then_us = (
@@ -78,7 +78,7 @@ def predicted_us(one_us: float, split: Split, half_rate: float, block_us_per_mb:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A layer with two weights, as the model knows it and as it runs."""
+    """A layer with two weights, in the description of the model and as a module."""
 
     name: str
     known: OneWeight
@@ -92,7 +92,7 @@ def low_rank(inputs: int, outputs: int, rank: int) -> Form:
 
 
 def forms() -> list[tuple[tuple[int, int, int], Form]]:
-    """Every size in every form with fewer numbers."""
+    """Every size in every form that has fewer numbers than the original layer."""
     found: list[tuple[tuple[int, int, int], Form]] = []
     for rows, inputs, outputs in SIZES:
         each = [low_rank(inputs, outputs, rank) for rank in RANKS]
@@ -103,7 +103,7 @@ def forms() -> list[tuple[tuple[int, int, int], Form]]:
 def measure(
     size: tuple[int, int, int], form: Form, rounds: int, halves: tuple[float, float, float]
 ) -> list[Row]:
-    """In turns; the quickest tenth of the rounds counts, since other programs only ever add."""
+    """Rows measured in turns. The fastest tenth of the rounds counts, because other programs only add time."""
     rows, inputs, outputs = size
     one, two = torch.nn.Linear(inputs, outputs), form.layer
     given, gradient = torch.randn(rows, inputs, requires_grad=True), torch.randn(rows, outputs)

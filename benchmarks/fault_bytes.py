@@ -1,4 +1,4 @@
-"""Every byte of a small file of each kind, torn there and changed there, and read by the product's own reader."""
+"""Cuts off and changes a small file of each kind at every byte, and reads it with the product's own reader."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _KEPT_ROWS = 4
 
 
 def variants(sample: bytes, random: Random) -> Iterator[tuple[int, bytes]]:
-    """Cut off at every byte, and every byte changed."""
+    """The sample cut off at every byte, and with every byte changed."""
     for at in range(len(sample)):
         yield at, sample[:at]
         yield at, sample[:at] + bytes([sample[at] ^ random.randrange(1, 256)]) + sample[at + 1 :]
 
 
 def read_all(sample: bytes, random: Random, read: Callable[[bytes], object]) -> str:
-    """Read every variant; an error that is not the product's own is a loss."""
+    """Read every variant. An error that is not the product's own counts as a loss."""
     refused = 0
     count = 0
     for at, content in variants(sample, random):
@@ -43,7 +43,7 @@ def read_all(sample: bytes, random: Random, read: Callable[[bytes], object]) -> 
 
 
 def profile_bytes(pack: Callable[[bytes], bytes]) -> Callable[[Project, Random], str]:
-    """A profile with few records and times, as text or as it lies on disk."""
+    """The fault for a profile with few records and times, as text or as stored on disk."""
 
     def inject(project: Project, random: Random) -> str:
         (path,) = project.folder.glob(f".skyline/*{store.SUFFIX}")
@@ -68,7 +68,7 @@ def profile_bytes(pack: Callable[[bytes], bytes]) -> Callable[[Project, Random],
 
 
 def _short(value: Any) -> Any:
-    """The same document with the first numbers of each list of numbers: a profile has times by the thousand."""
+    """The document with only the first numbers of each list, because a profile has thousands of times."""
     if isinstance(value, dict):
         return {name: _short(inner) for name, inner in value.items()}
     if isinstance(value, list):
@@ -78,7 +78,7 @@ def _short(value: Any) -> Any:
 
 
 def settings_bytes(project: Project, random: Random) -> str:
-    """A project's settings: what cannot be read is left out, with a problem in words."""
+    """The settings of a project. Unreadable parts are left out, with the problem in words."""
     path = project.folder / "pyproject.toml"
 
     def read(content: bytes) -> None:

@@ -1,4 +1,4 @@
-"""A command of the product during a fault: how it ended, and whether it ended in words."""
+"""A command of the product during a fault: how it ended, and if it ended with a message."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from skyline.report.build import profile_report
 from skyline.trace import store
 
 WORDS = frozenset(map(int, ExitCode))
-"""Exit codes of a command that says what happened."""
+"""Exit codes of a command that ends with a message."""
 
 
 class Lost(Exception):
-    """A fault left something behind, changed something, or took something away."""
+    """A fault left something behind, changed something, or removed something."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A command that ended: its exit code, and its output."""
+    """A command that has ended, with its exit code and its output."""
 
     code: int
     output: str
@@ -41,17 +41,17 @@ class Ended:
 
     @property
     def last_line(self) -> str:
-        """The last line that a person reads."""
+        """The last line of output for the user."""
         lines = [line.strip() for line in (self.errors + self.output).splitlines() if line.strip()]
         return lines[-1][:110] if lines else "(nothing)"
 
 
 def told(ended: Ended, codes: Collection[int] = WORDS) -> Ended:
-    """Raise Lost for another exit code, or where a command answered with a traceback of its own instead of words."""
+    """Raise Lost for another exit code, or if a command ended with a traceback of its own instead of a message."""
     if ended.code not in codes:
         raise Lost(f"exit code {ended.code}: {ended.last_line}")
     if "Traceback (most recent call last)" in ended.errors and "skyline/capture/child" not in ended.errors:
-        # The script's own traceback is part of the report about it.
+        # A traceback of the script itself is part of the report.
         last = ended.errors.rpartition("Traceback (most recent call last)")[2]
         if "/skyline/" in last and "train.py" not in last:
             raise Lost(f"a traceback instead of words: {ended.last_line}")
@@ -59,14 +59,14 @@ def told(ended: Ended, codes: Collection[int] = WORDS) -> Ended:
 
 
 def warm_up(profile: Path) -> None:
-    """Import and compile what showing a profile needs, so that every fork has it."""
+    """Import and compile everything that is needed to show a profile, so that every fork has it."""
     profile_report(analyse(store.load(profile)))
 
 
 def run_forked(
     arguments: Sequence[str], folder: Path, environment: Mapping[str, str], longest_s: float
 ) -> Ended:
-    """Run the product's command in a fork, which saves the start of an interpreter; no process has threads here."""
+    """Run the product's command in a fork, which saves the start of an interpreter. This process has no threads."""
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         process = os.fork()
         if process == 0:

@@ -1,4 +1,4 @@
-"""The last good figures: those of the profile before a fault, and the entries of the ledger."""
+"""The last good figures: the figures of the profile before a fault, and the entries of the ledger."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from skyline.trace import store
 
 _ENTRIES = 24
 _FAR = 100.0
-"""Times slower or faster than before: no load of the machine does that to an iteration."""
+"""Factor of slower or faster iterations that no load of the machine can cause."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """A shown profile: which one, and the time of its iteration."""
+    """A displayed profile: its id, and its iteration time."""
 
     id: str
     iteration_ms: float
 
 
 def figures(shown: Ended) -> Figures:
-    """Those in what ``show`` wrote as JSON. Raises Lost where there are none."""
+    """The figures in the JSON output of ``show``. Raises Lost if there are none."""
     try:
         report = json.loads(shown.output)
         return Figures(report["id"], float(report["iteration_ms"]["value"]))
@@ -36,7 +36,7 @@ def figures(shown: Ended) -> Figures:
 
 
 def check_figures(good: Figures, shown: Figures, new: Sequence[Path]) -> None:
-    """Raise Lost unless the figures are the last good ones, or those of a run that was saved after them."""
+    """Raise Lost unless the figures are the last good ones, or belong to a run that was saved later."""
     if shown == good:
         return
     if shown.id == good.id:
@@ -53,14 +53,14 @@ def check_figures(good: Figures, shown: Figures, new: Sequence[Path]) -> None:
 
 
 def seed(path: Path) -> None:
-    """Write predictions down, as verifications do: the file has several pages."""
+    """Write predictions into the ledger, as verifications do, until the file has several pages."""
     ledger = Ledger(path)
     for number in range(_ENTRIES):
         ledger.write(_entry(number))
 
 
 def check_ledger(path: Path) -> None:
-    """Raise Lost where an entry is gone or another."""
+    """Raise Lost if an entry is missing or has changed."""
     try:
         entries = Ledger(path).entries()
     except SkylineError as error:

@@ -1,4 +1,4 @@
-"""The injected faults: each does one kind of harm to a project, and returns the messages that a person saw."""
+"""The injected faults. Each does one kind of harm to a project, and returns the messages that a user saw."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from skyline.trace import store
 
 Inject = Callable[[Project, Random], str]
 FOR_A_WHILE_S = 12.0
-"""Faults at a random moment come within so many seconds of a command's start: all stages of a profile are in there."""
+"""Faults at a random moment occur in this time after a command's start, in s. It includes all stages of a profile."""
 HOSTILE = {
     "prints a gigabyte": "chunk = 'x' * 1_000_000\nfor _ in range(1000):\n    print(chunk)\n" + TRAIN,
     "changes its directory": "import os\nos.chdir('/')\n" + TRAIN,
@@ -46,35 +46,35 @@ HOSTILE = {
     ),
 }
 _PROFILED_AGAIN = 0.04
-"""The share of torn profiles that a run follows; a run takes long."""
+"""The share of torn profiles that are followed by a run. It is small, because a run takes long."""
 _ENDED_BY = {
     signal.SIGKILL: {-signal.SIGKILL},
     signal.SIGTERM: {-signal.SIGTERM, 128 + signal.SIGTERM},
     signal.SIGINT: {-signal.SIGINT},
 }
-"""Exit codes of a command that was ended, besides those of one that ends by itself or says what happened."""
+"""Exit codes of a command ended by a signal, in addition to the codes of ``WORDS``."""
 _NOT_HERE = ("the file is gone",)
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of fault; ``weight`` is its frequency relative to the others."""
+    """A kind of fault. ``weight`` is its frequency relative to the others."""
 
     name: str
     inject: Inject
     weight: int = 2
     keeps_profile: bool = True
-    """The last good figures must still be there, unless the fault tears them."""
+    """True if the last good figures must remain; false if the fault damages them."""
     keeps_ledger: bool = True
-    """The entries of the ledger must still be there, unless the fault tears it."""
+    """True if the entries of the ledger must remain; false if the fault damages it."""
     leaves_partial: bool = False
-    """The fault kills a process that may be saving at that moment."""
+    """True if the fault kills a process that may be saving at that moment."""
     mounts: bool = False
-    """The fault needs the right to mount a disk."""
+    """True if the fault needs the right to mount a disk."""
 
 
 def kinds() -> tuple[Kind, ...]:
-    """All kinds, the cheap ones with the larger weights."""
+    """All kinds. Cheap kinds have larger weights."""
     return (
         Kind("saved profile torn or damaged", _torn_profile, 150, keeps_profile=False),
         Kind("ledger torn or damaged", _torn_ledger, 90, keeps_ledger=False),
@@ -103,7 +103,7 @@ def kinds() -> tuple[Kind, ...]:
 
 
 def scripts() -> dict[str, str | bytes]:
-    """Hostile and broken scripts by what they do."""
+    """Hostile and broken scripts, by their action."""
     broken = {name: text for name, text in BROKEN.items() if text is not None and name not in _NOT_HERE}
     return {**broken, **HOSTILE}
 
@@ -125,7 +125,7 @@ def _damaged(content: bytes, random: Random) -> bytes:
 
 
 def _torn_profile(project: Project, random: Random) -> str:
-    """The figures that are left are the good ones or none; a whole profile that is saved later is shown again."""
+    """Tear a profile. Then the good figures or none are shown, and a whole profile that is saved later is shown."""
     (path,) = project.folder.glob(f".skyline/*{store.SUFFIX}")
     whole = path.read_bytes()
     path.write_bytes(_damaged(whole, random))
@@ -175,14 +175,14 @@ def _from_tomorrow(project: Project, random: Random) -> str:
     return ended.last_line
 
 
-# Resources that the system grants.
+# Limits of system resources.
 
 
 def _limited(which: int, least: int, most: int) -> Inject:
     def inject(project: Project, random: Random) -> str:
         limit = round(least * (most / max(least, 1)) ** random.random()) if least else random.randrange(most)
         ended: Ended = project.finish(project.start(*project.profile, "train.py", limits={which: limit}))
-        # With too little an interpreter does not even start, and has words of its own.
+        # With too low a limit the interpreter itself does not start, and writes its own message.
         return f"{limit}: {ended.last_line}"
 
     return inject
@@ -224,7 +224,7 @@ def _remounted(at: Path) -> Iterator[None]:
 
 
 def _full(below: str | None) -> Inject:
-    """A disk of a few kB under a folder of the project's, or under the temporary one."""
+    """The fault of a full disk: a few kB for a folder of the project, or for the temporary folder."""
 
     def inject(project: Project, random: Random) -> str:
         at = project.temporary if below is None else project.folder / below
@@ -236,11 +236,11 @@ def _full(below: str | None) -> Inject:
     return inject
 
 
-# Who ends what, and when.
+# Processes that are ended at random moments.
 
 
 def _later(process: subprocess.Popen[str], random: Random) -> None:
-    """Wait for a random moment of a command's life."""
+    """Wait until a random moment of a command's life."""
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(random.uniform(0, FOR_A_WHILE_S))
 
@@ -259,7 +259,7 @@ def _command_ended(how: signal.Signals) -> Inject:
 
 
 def _next_works(project: Project) -> None:
-    """The next command profiles the script, whatever the last one left."""
+    """Check that the next command can profile the script, whatever the last one left."""
     project.run(*project.profile, "train.py", codes={0})
 
 

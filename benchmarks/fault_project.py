@@ -1,4 +1,4 @@
-"""A project to do harm to: a script, its data and its saved profile, and the means to see what a fault left behind."""
+"""A project to inject faults into: a script, its data and its saved profile, with checks for remains of a fault."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from skyline.trace.store import SUFFIX
 _PROFILE = ("profile", "--quiet", "--steps", "3", "--warmup", "1")
 LONGEST_S = 400.0
 GRACE_S = 15.0
-"""Anything that is still there so long after the end of a command is left over."""
+"""Time after the end of a command, in s, after which anything that still exists counts as left over."""
 _PR_SET_CHILD_SUBREAPER = 36
 _SHARED = re.compile(r" /dev/shm/(\S+)")
 _OWN_FOLDERS = frozenset({".skyline", "__pycache__"})
 _OWN_IN_HOME = (".cache/", "data/")
-"""Where the product and the libraries of the script may write in a home."""
+"""Folders of a home in which the product and the libraries of the script may write."""
 
 
 class Project:
-    """The project, a home and a temporary folder, restored before each fault; always at the same paths."""
+    """The project, a home and a temporary folder, always at the same paths and restored before each fault."""
 
     def __init__(self, root: Path, budget_s: float | None = None, program: Path | None = None) -> None:
-        """``budget_s`` is the time for trials in each profile, None: as much as the product takes.
+        """``budget_s`` is the time for trials in each profile; None: the product's default.
 
-        ``program`` is a script that is the command ``skyline``, None: the product's own.
+        ``program`` is a script that acts as the command ``skyline``; None: the product's own.
         """
         self._program = ("-m", "skyline") if program is None else (str(program),)
         budget = () if budget_s is None else ("--budget", f"{budget_s:g}")
@@ -59,7 +59,7 @@ class Project:
         self._own_descriptors = 0
 
     def prepare(self) -> None:
-        """Write the project, profile it once, and keep a copy of everything for the restorations to come."""
+        """Write the project, profile it once, and keep a copy of everything for ``restore``."""
         adopt_orphans()
         for folder in (self.folder, self.home, self.temporary):
             folder.mkdir()
@@ -79,7 +79,7 @@ class Project:
             shutil.copytree(self.root / name, self._kept / name, symlinks=True)
 
     def restore(self) -> None:
-        """Bring everything back to the state after the first profile."""
+        """Restore the state after the first profile."""
         for name in ("project", "home"):
             shutil.rmtree(self.root / name)
             shutil.copytree(self._kept / name, self.root / name, symlinks=True)
@@ -93,7 +93,7 @@ class Project:
         return Ledger(self._kept / "home" / "data" / self.ledger.name).entries()
 
     def put_back(self) -> None:
-        """Bring the user's files back, with their modes and times, after a fault that changes them itself."""
+        """Restore the user's files, with their modes and times, after a fault that changes them on purpose."""
         kept = self._kept / "project"
         for path in kept.rglob("*"):
             parts = path.relative_to(kept).parts
@@ -102,7 +102,7 @@ class Project:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Of every command: the home and the temporary folder are the project's."""
+        """The environment of every command, with the home and the temporary folder of the project."""
         kept = {
             name: value
             for name, value in os.environ.items()
@@ -121,7 +121,7 @@ class Project:
     def start(
         self, *arguments: str, limits: Mapping[int, int] | None = None, **changes: str
     ) -> subprocess.Popen[str]:
-        """Start the product's command in the project; ``changes`` are of the environment, ``limits`` by resource."""
+        """Start the product's command in the project. ``changes`` are of the environment, ``limits`` by resource."""
         process = subprocess.Popen(
             [sys.executable, *self._program, *arguments],
             cwd=self.folder,
@@ -139,7 +139,7 @@ class Project:
         return process
 
     def finish(self, process: subprocess.Popen[str], longest_s: float = LONGEST_S) -> Ended:
-        """Wait for its end; one that does not come is a loss."""
+        """Wait for the end of a process. A process that does not end is a loss."""
         try:
             output, errors = process.communicate(timeout=longest_s)
         except subprocess.TimeoutExpired:
@@ -149,11 +149,11 @@ class Project:
         return Ended(process.returncode, output, errors)
 
     def run(self, *arguments: str, codes: Collection[int] = WORDS, **changes: str) -> Ended:
-        """Start the command and wait for its end; a traceback in what it writes is a loss."""
+        """Start the command and wait for its end. A traceback in its output is a loss."""
         return told(self.finish(self.start(*arguments, limits=None, **changes)), codes)
 
     def run_quickly(self, *arguments: str) -> Ended:
-        """The same in a fork of this process, in which the product is imported already."""
+        """Run the command in a fork of this process, which has already imported the product."""
         return told(run_forked(arguments, self.folder, self.environment, LONGEST_S))
 
     def show(self) -> Ended:
@@ -163,7 +163,7 @@ class Project:
     # Remains of a fault.
 
     def checksum(self) -> dict[str, str]:
-        """Content, mode and time of every file, folder and link of the person's, by name."""
+        """Content, mode and time of every file, folder and link of the user, by name."""
         found: dict[str, str] = {}
         for path in sorted(self.folder.rglob("*")):
             parts = path.relative_to(self.folder).parts
@@ -189,13 +189,13 @@ class Project:
         keeps_ledger: bool = True,
         leaves_partial: bool = False,
     ) -> None:
-        """Raise Lost where a process, descriptor, file or change is left, or the last good figures are gone.
+        """Raise Lost if a process, descriptor, file or change is left, or if the last good figures are gone.
 
-        A process that is killed while it saves may leave the part that it wrote (``leaves_partial``), and nothing else.
+        A process that is killed while it saves may leave a partial file (``leaves_partial``), and nothing else.
         """
         self._check_processes()
         left = sorted(str(path.relative_to(self.temporary)) for path in self.temporary.rglob("*"))
-        # Compiled kernels and the like are a library's own cache.
+        # Compiled kernels are in the library's own cache.
         left = [name for name in left if not name.startswith("torchinductor_")]
         if left:
             raise Lost(f"left in the temporary folder: {', '.join(left[:5])}")
@@ -218,7 +218,7 @@ class Project:
         return [path for path in found if path.name not in kept]
 
     def _check_shared_memory(self) -> None:
-        """Raise Lost where a new name stays that no living process uses: other programs use the folder too."""
+        """Raise Lost if a new name remains that no living process uses. Other programs use the folder too."""
         deadline = time.monotonic() + GRACE_S
         while more := set(_names("/dev/shm")) - self._shared_memory - _shared_memory_in_use():
             if time.monotonic() > deadline:
@@ -233,7 +233,7 @@ class Project:
             raise Lost(f"left in the home: {', '.join(strange[:5])}")
 
     def check_files(self, before: Mapping[str, str]) -> None:
-        """Raise Lost where a file of the person's has changed."""
+        """Raise Lost if a file of the user has changed."""
         after = self.checksum()
         if after != dict(before):
             changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
@@ -250,7 +250,7 @@ class Project:
 
 
 def adopt_orphans() -> None:
-    """Become the parent of whatever a command leaves behind, however well that hides. Linux only."""
+    """Become the parent of all processes that a command leaves behind, even daemons. Linux only."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise SystemExit(
@@ -259,7 +259,7 @@ def adopt_orphans() -> None:
 
 
 def descendants() -> list[psutil.Process]:
-    """Living processes below this one; those that have ended are buried."""
+    """The living descendants of this process. Ended ones are reaped."""
     found: list[psutil.Process] = []
     for process in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):
@@ -272,7 +272,7 @@ def descendants() -> list[psutil.Process]:
 
 
 def kill(processes: Sequence[psutil.Process]) -> None:
-    """End them and what they started."""
+    """Kill the processes and their descendants."""
     for process in processes:
         with contextlib.suppress(psutil.Error, OSError):
             os.kill(process.pid, signal.SIGKILL)

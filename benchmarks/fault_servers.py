@@ -1,4 +1,4 @@
-"""Faults of what runs for long: the language server, the terminal UI and ``skyline serve``."""
+"""Faults of long-running programs: the language server, the terminal UI and ``skyline serve``."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ QUICK = {"steps": 3, "batchPoints": 0, "timeoutS": 8}
 LONGEST_S = 90.0
 HALF_REQUESTS = (b"G", b"GET / HTTP/1.1\r\n", b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\n")
 MORE_DESCRIPTORS = 24
-"""A server may hold so many more after runs than at its start: pipes to the process from which runs are forked."""
+"""Additional descriptors that a server may hold after runs, for pipes to the process from which runs are forked."""
 SAVES = 10_000
-"""Saves of one burst, all sent while runs go on."""
+"""Number of saves in a burst, all sent during runs."""
 
 
 class Client:
-    """A client of a server of its own, in the project's folder."""
+    """A client with its own server, in the project's folder."""
 
     def __init__(self, project: Project) -> None:
         self.project = project
@@ -64,18 +64,18 @@ class Client:
         return psutil.Process(process.pid)
 
     async def profile(self) -> None:
-        """Ask for a run; ``ended`` waits for its end."""
+        """Request a run. ``ended`` waits for its end."""
         await self.server.execute(COMMAND_PROFILE, self.uri, QUICK)
 
     async def ended(self) -> str:
-        """The words with which the progress of a run ended. Raises Lost where it does not end."""
+        """The final message of a run's progress. Raises Lost if the run does not end."""
         try:
             return await asyncio.wait_for(self._ended.get(), LONGEST_S)
         except asyncio.TimeoutError:
             raise Lost(f"a run has not ended within {LONGEST_S:g} s") from None
 
     async def answers(self) -> None:
-        """Raise Lost where the server does not give the figures."""
+        """Raise Lost if the server does not return the figures."""
         try:
             request = self.server.request(PROFILE, UriParams(self.uri), ProfileReport)
             await asyncio.wait_for(request, LONGEST_S)
@@ -83,7 +83,7 @@ class Client:
             raise Lost(f"the server answers no more: {error}") from error
 
     async def check_descriptors(self, before: int) -> None:
-        """Raise Lost where the server holds many more descriptors than before, or a socket of the network."""
+        """Raise Lost if the server holds many more descriptors than before, or a network socket."""
         deadline = time.monotonic() + 15
         while True:
             try:
@@ -145,7 +145,7 @@ async def _server_paused(client: Client, random: Random) -> str:
 
 
 async def _server_limited(client: Client, random: Random) -> str:
-    """Few descriptors, little memory or small files for a while; afterwards it answers."""
+    """Limit descriptors, memory or file size for a while. Afterwards the server must answer."""
     which, least = random.choice(
         ((resource.RLIMIT_NOFILE, client.process.num_fds()), (resource.RLIMIT_FSIZE, 0))
     )
@@ -171,7 +171,7 @@ async def _run_killed(client: Client, random: Random) -> str:
             process.send_signal(random.choice((signal.SIGKILL, signal.SIGSTOP)))
     said = await client.ended()
     await client.answers()
-    # The next run works, whatever was killed.
+    # The next run must work, whatever was killed.
     await client.profile()
     after = await client.ended()
     if "per iteration" not in after:
@@ -266,7 +266,7 @@ def _terminal_ui(how: str) -> Callable[[Project, Random], str]:
 
 
 def _watched(terminal: int, seconds: float) -> bytes:
-    """The output of a program on its terminal in this time."""
+    """The output of a program on its terminal during ``seconds`` seconds."""
     shown = b""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -316,7 +316,7 @@ def _served(fault: str) -> Callable[[Project, Random], str]:
 
 
 def _until_closed(server: psutil.Process, held: int) -> None:
-    """Raise Lost where the descriptors of connections that are gone stay open."""
+    """Raise Lost if descriptors of closed connections stay open."""
     deadline = time.monotonic() + 30
     while (more := server.num_fds() - held) > MORE_DESCRIPTORS:
         if time.monotonic() > deadline:
@@ -331,7 +331,7 @@ def _free_port() -> int:
 
 
 def _until_answers(port: int, process: subprocess.Popen[str]) -> bool:
-    """True once the page is served, False where the server has ended. Raises Lost where neither comes."""
+    """True once the page is served, False if the server has ended. Raises Lost if neither happens."""
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         if process.poll() is not None:
@@ -340,7 +340,7 @@ def _until_answers(port: int, process: subprocess.Popen[str]) -> bool:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=5):
                 return True
         except urllib.error.HTTPError:
-            # Without the secret of its address it refuses, which is an answer.
+            # Without the token in its address the server refuses, which is an answer.
             return True
         except OSError:
             pass
@@ -365,4 +365,4 @@ SERVER_FAULTS: dict[str, Callable[[Project, Random], str]] = {
     "serve with few descriptors": _served("few descriptors"),
     "serve with a hundred slow clients": _served("slow clients"),
 }
-"""By what is done; each starts what it harms."""
+"""The faults by description. Each starts the program that it harms."""

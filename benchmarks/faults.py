@@ -1,11 +1,11 @@
-"""Faults injected into the product by the hundred, and whether anything was lost by one of them.
+"""Injects hundreds of faults into the product, and checks if any of them loses something.
 
 A small project is profiled, and then harmed in one way after the other: processes are killed at random moments, disks
-are full, saved files are torn, scripts are hostile. After each fault no process, temporary file, partial file,
+are full, saved files are torn, scripts are hostile. After each fault, no process, temporary file, partial file,
 descriptor or shared memory may be left, no file of the project may have changed in content, mode or time, and the home
-may hold nothing new outside of caches and data. Every command must have ended with words. The last good figures and the
-entries of the ledger must be the same as before, or those of a run that was saved since. Anything lost makes the exit
-status 1. Linux only; disks are mounted where that is allowed.
+may hold nothing new outside of caches and data. Every command must have ended with a message. The last good figures and
+the entries of the ledger must be the same as before, or belong to a run that was saved since. The exit status is 1 if
+anything was lost. Linux only. Disks are mounted if that is allowed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from result_file import RESULTS, table, write
 
 @dataclass(frozen=True, slots=True)
 class InjectedFault:
-    """One fault: the message that a person saw, and the loss (empty: nothing)."""
+    """One fault: the message that the user saw, and the loss (empty: none)."""
 
     kind: str
     number: int
@@ -44,7 +44,7 @@ class InjectedFault:
 
 
 def plan(all_kinds: Sequence[Kind], faults: int) -> list[tuple[Kind, int]]:
-    """So many faults, each kind by its weight and at least once, in an order that mixes the kinds."""
+    """``faults`` faults in mixed order, each kind in proportion to its weight and at least once."""
     weight = sum(kind.weight for kind in all_kinds)
     counts = {kind.name: max(1, round(faults * kind.weight / weight)) for kind in all_kinds}
     planned = [
@@ -56,7 +56,7 @@ def plan(all_kinds: Sequence[Kind], faults: int) -> list[tuple[Kind, int]]:
 
 
 def inject(project: Project, kind: Kind, number: int, seed: int) -> InjectedFault:
-    """Restore the project, do the harm, and look at what is left."""
+    """Restore the project, inject the fault, and check what is left."""
     project.restore()
     before = project.checksum()
     began = time.monotonic()
@@ -85,7 +85,7 @@ def inject_all(
     budget_s: float | None,
     program: Path | None,
 ) -> list[InjectedFault]:
-    """Inject these faults one after another into a project of their own, and tell of each on stderr."""
+    """Inject these faults one after another into their own project, and report each on stderr."""
     by_name = {kind.name: kind for kind in kinds()}
     tried: list[InjectedFault] = []
     end = time.monotonic() + 60 * minutes
@@ -118,7 +118,7 @@ def may_mount() -> bool:
 
 
 def page(tried: Sequence[InjectedFault], left_out: Sequence[str], seed: int) -> str:
-    """The table by kind, what was lost below it."""
+    """The table by kind, followed by the losses."""
     names = list(dict.fromkeys(one.kind for one in tried))
     rows: list[list[str]] = []
     for name in names:
@@ -159,7 +159,7 @@ def main() -> int:
     planned = plan(wanted, options.faults)
     slices = [planned[first :: options.jobs] for first in range(options.jobs)]
     names = [[(kind.name, number) for kind, number in one] for one in slices]
-    # Processes of their own: each becomes the parent of what its own commands leave behind, and of nothing else.
+    # Separate processes, so that each adopts only the processes that its own commands leave behind.
     with ProcessPoolExecutor(options.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
         run = partial(
             inject_all,

@@ -1,15 +1,15 @@
-"""Coverage of first figures: how often the range of the first iteration time contains the final one.
+"""Coverage of first figures: how often the range of the first iteration time contains the final time.
 
-Scripts of this repository and of the corpus are profiled as ``skyline profile`` does it, each in a process of its own.
-Each profile gives the first iteration time with its range, and the final one. Both ranges are computed from the same
-first iterations: *statistics only* is the range of their median, *with drift* the range that Skyline shows, which adds
-how much later iterations differ (``skyline/interval.py``).
+Scripts of this repository and of the corpus are profiled as by ``skyline profile``, each in its own process. Each
+profile gives the first iteration time with its range, and the final time. Two ranges are computed from the same first
+iterations. *Statistics only* is the range of their median. *With drift* is the range that Skyline shows, which also
+includes how much later iterations differ (``skyline/interval.py``).
 
-The constant comes from the development scripts; the others did not set it. Profiles end with ``--budget``, without
-trials: the turns of trials are spread over more time and are not the subject here.
+The constant was set on the development scripts and not on the others. Profiles end with ``--budget``, without trials,
+because the turns of trials are spread over more time and are not the subject here.
 
-``--keep FILE`` appends each profile to a file of JSON lines; a later run measures the missing ones and writes the page
-of all. Other programs at work belong to the question, and the load is stated for each profile.
+``--keep FILE`` appends each profile to a file of JSON lines. A later run measures the missing profiles and writes the
+page of all. Other programs may run, as they do on real machines, and the load is stated for each profile.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ DEVELOPMENT = (
     ),
     *("bert", "seq2seq", "unet", "word_transformer"),
 )
-"""Scripts that set the constant."""
+"""Scripts on which the constant was set."""
 OTHERS = (
     *(
         "infogan",
@@ -109,12 +109,12 @@ OTHERS = (
         "classes",
     ),
 )
-"""Scripts that did not set it."""
+"""Scripts on which the constant was not set."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Iterations of one profile in ms, first and in the end; the load average at its start and its end."""
+    """Iterations of one profile in ms, at first and at the end, and the load average at its start and its end."""
 
     name: str
     first_ms: tuple[float, ...]
@@ -124,17 +124,17 @@ class Kept:
 
     @property
     def before(self) -> Interval:
-        """The first iteration time with the range of statistics alone."""
+        """The first iteration time with the range of statistics only."""
         return interval_of_series(self.first_ms)
 
     @property
     def after(self) -> Interval:
-        """The same with the range that Skyline shows."""
+        """The first iteration time with the range that Skyline shows."""
         return interval_of_first(self.first_ms)
 
 
 def profiled(subject: Subject, budget_s: float) -> dict[str, Any]:
-    """In a process of its own: the iterations of the first figures, and those of the profile."""
+    """Profile a script in its own process: the iterations of the first figures, and of the whole profile."""
     from skyline.capture.request import CaptureRequest
     from skyline.capture.session import capture
     from skyline.capture.warm_pool import WarmPool
@@ -160,7 +160,7 @@ def profiled(subject: Subject, budget_s: float) -> dict[str, Any]:
 
 
 def measured(subject: Subject, budget_s: float, limit_s: float) -> Kept | None:
-    """One profile of a script; None where there is none, with the reason on stderr."""
+    """One profile of a script. None if there is none, with the reason on stderr."""
     command = [sys.executable, __file__, "--measure", json.dumps(asdict(subject)), "--budget", str(budget_s)]
     try:
         done = subprocess.run(
@@ -182,7 +182,7 @@ def kept(told: dict[str, Any]) -> Kept:
 
 
 def own(names: Sequence[str]) -> Iterator[Subject]:
-    """Scripts of this repository, on one thread as those of the corpus."""
+    """Scripts of this repository, on one thread as in the corpus."""
     for name in names:
         if name in OWN:
             script = (HERE / OWN[name]).resolve()

@@ -1,4 +1,4 @@
-"""The models whose published steps set the constants of the predictor ``mixed``; all others are unseen."""
+"""The models whose published steps set the constants of the predictor ``mixed``. All others are unseen."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MODELS = Path(__file__).with_name("mixed_models.json")
 
 
 def write_models(rows: Iterable[ImageRow]) -> None:
-    """Write the names of the models that were fitted on, those of training and of inference apart."""
+    """Write the names of the models used in the fit, separately for training and inference."""
     found: dict[str, set[str]] = {"training": set(), "inference": set()}
     for row in rows:
         found[_mode(row)].add(row.model)
@@ -33,7 +33,7 @@ def unseen(rows: Iterable[ImageRow]) -> list[ImageRow]:
 
 
 def _models() -> dict[str, set[str]]:
-    """By mode: the names."""
+    """The names by mode."""
     content: dict[str, list[str]] = json.loads(MODELS.read_text(encoding="utf-8"))
     return {mode: set(names) for mode, names in content.items()}
 

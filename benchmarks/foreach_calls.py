@@ -1,10 +1,10 @@
-"""The cost of an optimizer's step on a CPU by its number of tensors: one by one, all at once (`foreach`), and fused.
+"""The cost of an optimizer step on a CPU by number of tensors: one by one, all at once (`foreach`), and fused.
 
     python benchmarks/foreach_calls.py [--rounds 7]
 
-Tensors of 8 numbers take next to no time to update, so that a step is the cost of its calls. Lines through the steps of
-2 to 14 tensors give the cost of a step and that of each tensor. The model of ``fused_optimizer`` has the figures in
-units of a tensor that is updated by itself.
+Updating a tensor of 8 numbers needs almost no time, so that the time of a step is the cost of its calls. Lines through
+the steps of 2 to 14 tensors give the fixed cost of a step and the cost of each tensor. The model of
+``fused_optimizer`` uses these figures in units of a tensor that is updated one by one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rows_command import run
 
 _COUNTS = (2, 6, 10, 14, 60)
 _FEW = 14
-"""Lines are drawn through so many tensors and fewer: more of them do not fit into the nearest cache."""
+"""Largest number of tensors for the lines: more tensors do not fit into the first-level cache."""
 _NUMBERS, _CALLS, _SETTLING = 8, 60, 5
 _OPTIMIZERS = (
     ("Adam", {}),
@@ -34,7 +34,7 @@ _HAS_FUSED = ("Adam", "SGD")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Median µs of one optimizer's step by its form; None where there is no such form."""
+    """Median time of an optimizer's step in µs by its form. None if it has no such form."""
 
     optimizer: str
     tensors: int
@@ -46,7 +46,7 @@ class Row:
 def optimizer_of(
     name: str, options: dict[str, float], form: dict[str, bool], count: int
 ) -> torch.optim.Optimizer:
-    """An optimizer of so many small tensors that have gradients."""
+    """An optimizer of ``count`` small tensors that have gradients."""
     tensors = [torch.zeros(_NUMBERS, requires_grad=True) for _ in range(count)]
     for tensor in tensors:
         tensor.grad = torch.ones(_NUMBERS)
@@ -78,7 +78,7 @@ def _turn(optimizer: torch.optim.Optimizer) -> float:
 
 
 def lines(rows: list[Row], name: str, column: str) -> tuple[float, float] | None:
-    """The cost of a step, and of each of its tensors."""
+    """The fixed cost of a step, and the cost of each of its tensors."""
     own = [row for row in rows if row.optimizer == name and row.tensors <= _FEW]
     times = [getattr(row, column) for row in own]
     if None in times:
@@ -88,7 +88,7 @@ def lines(rows: list[Row], name: str, column: str) -> tuple[float, float] | None
 
 
 def page(rows: list[Row]) -> str:
-    """The rows, and the lines through them in units of a tensor by itself."""
+    """The rows, and the lines through them in units of a tensor that is updated one by one."""
     body = [
         [
             row.optimizer,

@@ -1,9 +1,9 @@
 """Measures the differences between fresh processes of one script, by hand and under Skyline.
 
-Each process runs alone and is watched from outside: processor time and page faults per iteration, as the system
-counts them. glibc's allocator gives memory at the end of its heap back to the system and asks for it again in the
-next iteration, or does not, depending on what happens to lie at that end: a matter of chance, decided once for each
-process. ``--keep-memory`` switches that off for all of them.
+Each process runs alone and is observed from outside: processor time and page faults per iteration, as counted by the
+system. glibc's allocator may return memory at the end of its heap to the system and request it again in the next
+iteration. That depends on the block at the end of the heap, which is random but the same for the whole life of a
+process. ``--keep-memory`` switches this off for all processes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TICK_MS = 1e3 / os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The resources that a process has used, in sum or per iteration; its own workers are not counted."""
+    """The resources used by a process, in total or per iteration, without its workers."""
 
     faults: float
     user_ms: float
@@ -37,12 +37,12 @@ class Usage:
 
     @classmethod
     def of(cls, pid: int) -> Usage:
-        """So far, as the kernel counts it."""
+        """The usage so far, as counted by the kernel."""
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return cls(int(fields[7]), int(fields[11]) * _TICK_MS, int(fields[12]) * _TICK_MS)
 
     def per_iteration(self, before: Usage, iterations: int) -> Usage:
-        """The resources used since then, for each of so many iterations."""
+        """The resources used since ``before``, per iteration."""
         return Usage(
             (self.faults - before.faults) / iterations,
             (self.user_ms - before.user_ms) / iterations,
@@ -51,7 +51,7 @@ class Usage:
 
 
 def by_hand(subject: TimedScript) -> Usage:
-    """One process under the stopwatch."""
+    """The usage of one process that is timed by hand."""
     with HandTimed(subject) as timed:
         timed.turn()
         before, done = Usage.of(timed.pid), timed.steps
@@ -61,7 +61,7 @@ def by_hand(subject: TimedScript) -> Usage:
 
 
 def by_skyline(subject: TimedScript) -> Usage:
-    """One process under Skyline, with nothing recorded."""
+    """The usage of one process under Skyline, without recording."""
     with ExitStack() as stack:
         timed = SkylineTimed(subject, stack)
         timed.turn()
@@ -72,7 +72,7 @@ def by_skyline(subject: TimedScript) -> Usage:
 
 
 def row(subject: TimedScript, how: str, drawn: Sequence[Usage]) -> list[str]:
-    """One line of the table: every process's page faults, and the medians of the rest."""
+    """One line of the table: the page faults of every process, and the medians of the other figures."""
     faults = ", ".join(f"{one.faults:.0f}" for one in sorted(drawn, key=lambda one: one.faults))
     spread = [one.user_ms + one.system_ms for one in drawn]
     return [

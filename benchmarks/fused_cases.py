@@ -1,4 +1,4 @@
-"""Scripts whose runs are fused by hand: the edits of each, and what a check of its losses needs."""
+"""Scripts whose runs are fused by hand: the edits of each, and the data for a check of its losses."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _STEPS = 8
 
 @dataclass(frozen=True, slots=True)
 class FusedCase:
-    """A script, and what fuses its runs.
+    """A script, and the edits that fuse its runs.
 
-    ``made`` is the expression that makes the model, ``loop`` the text at which its training begins, ``batch`` the names
-    of a batch, and ``loss`` the loss of a model called on its first name, in terms of ``CALL``. ``edits`` are further
-    replacements, made in the fused script; ``quiet`` those without which a run draws random numbers. ``draw`` is code
-    that binds the names of a batch for the check.
+    ``made`` is the expression that makes the model, ``loop`` is the text at which its training begins, and ``batch``
+    has the variable names of a batch. ``loss`` is the expression of the loss; ``CALL`` in it stands for the model
+    called on the first name. ``edits`` are further replacements in the fused script. ``quiet`` are replacements that
+    keep a run from drawing random numbers. ``draw`` is code that binds the names of a batch for the check.
     """
 
     script: Path
@@ -39,11 +39,11 @@ class FusedCase:
     quiet: tuple[tuple[str, str], ...] = ()
     arguments: tuple[str, ...] = ()
     neighbours: tuple[str, ...] = ()
-    """Names of files and folders that it reads from its own folder."""
+    """Names of files and folders that the script reads from its own folder."""
 
     @property
     def name(self) -> str:
-        """As tables show it."""
+        """The name in tables."""
         return self.script.stem
 
     @property
@@ -56,7 +56,7 @@ class FusedCase:
         first = self.batch.partition(",")[0]
         loss = self.loss.replace("CALL", _CALL.format(input=first))
         function = f"def loss_of(weights, buffers, {self.batch}):\n    return {loss}\n\n\n"
-        # The models differ in weights and buffers; each batch is the same for all.
+        # The models differ in weights and buffers, and share each batch.
         dims = ", ".join(["0", "0", *["None"] * len(self.batch.split(","))])
         each = _EACH.format(dims=dims, batch=self.batch)
         text = self.text
@@ -69,7 +69,7 @@ class FusedCase:
 
 
 def stacked(made: str, indent: str = "") -> str:
-    """The models and their stacked weights; ``jobs`` is filled in later."""
+    """Code for the models and their stacked weights. ``jobs`` is filled in later."""
     return _STACKED.format(made=made, jobs="{jobs}", indent=indent)
 
 
@@ -149,7 +149,7 @@ _CLIPPED = """\
 norms = torch.stack([one.grad.flatten(1).norm(dim=1) for one in weights.values()]).norm(dim=0)
             for one in weights.values():
                 one.grad.mul_((1 / (norms + 1e-6)).clamp(max=1).view(-1, *[1] * (one.dim() - 1)))"""
-"""``clip_grad_norm_`` for each run by itself."""
+"""``clip_grad_norm_`` for each run separately."""
 
 
 def public(folder: Path) -> tuple[FusedCase, ...]:
@@ -205,10 +205,10 @@ def public(folder: Path) -> tuple[FusedCase, ...]:
 
 
 def losses(case: FusedCase, jobs: int) -> tuple[list[list[float]], list[list[float]]]:
-    """The losses of some steps, by step and run: of runs one after the other, and of the fused ones.
+    """The losses of some steps, by step and run: of separate runs, and of fused runs.
 
-    Both see the same batches, in double precision: in single precision eight steps of AdamW make rounding a
-    thousand times as large in a residual network.
+    Both see the same batches. They compute in double precision, because in single precision eight steps of AdamW
+    amplify rounding a thousandfold in a residual network.
     """
     text = case.text
     for old, new in case.quiet:

@@ -1,15 +1,15 @@
-"""Compare what ``fuse_jobs`` says with fused runs.
+"""Compare predictions of ``fuse_jobs`` with fused runs.
 
     python benchmarks/fused_jobs.py [--jobs 2 8] [--rounds 8] [--only perceptron] [--public FOLDER]
 
 Each script is profiled, and every prediction is made before anything else runs. Then the fused script and the script
-itself are timed in turns, the script twice (the null); and as many processes of the script as there are runs at once,
-each on its share of the cores. The rewrite of ``skyline apply`` fuses the script; one that it refuses is fused by hand
-(``fused_cases.py``), as is every script with ``--by-hand``. Before that a check trains the runs apart and fused on the
-same batches: the losses of each run must be the same to rounding. Rows stay in the result file: ``--only`` measures
-those of some scripts again.
+itself are timed in turns, the script twice (the null). One process per run is also timed, all at once, each on its
+share of the cores. The rewrite of ``skyline apply`` fuses the script. A script that it refuses is fused by hand
+(``fused_cases.py``), as is every script with ``--by-hand``. Before that, a check trains the runs separately and fused
+on the same batches: the losses of each run must be the same up to rounding. Rows stay in the result file, and
+``--only`` measures some scripts again.
 
-Close all other programs first: they interrupt the long iterations of fused runs, and leave most short ones alone.
+Close all other programs first: they interrupt the long iterations of fused runs, but few of the short ones.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from skyline.whatif.question import Choice, Question
 NAME = "fused_jobs"
 _AT_ONCE_S = 4.0
 _SAME = 1e-6
-"""Largest difference between the losses of a run apart and fused, as a share, in double precision."""
+"""Largest relative difference between the losses of a run alone and fused, in double precision."""
 _LONGER = (
     ('"--epochs", type=int, default=2', '"--epochs", type=int, default=200'),
     ("max_iters = 500\n", "max_iters = 500_000\n"),
@@ -55,7 +55,7 @@ _LONGER = (
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One script with so many runs; ratios are to an iteration of one run of the script."""
+    """One script with a number of runs. Ratios are relative to an iteration of one run of the script."""
 
     script: str
     jobs: int
@@ -74,35 +74,35 @@ class Row:
 
     @property
     def error(self) -> float:
-        """Of the fused iteration."""
+        """The error of the predicted fused iteration time."""
         return self.predicted / self.measured - 1
 
     @property
     def holds(self) -> bool:
-        """True if the measurement is inside of the range."""
+        """True if the measurement is inside the range."""
         return self.low <= self.measured <= self.high
 
     @property
     def gain(self) -> float:
-        """Work of all runs in a second over that of one process after another."""
+        """Work per second of the fused runs, relative to one process after another."""
         return self.jobs / self.measured
 
     @property
     def gain_at_once(self) -> float:
-        """The same over as many processes at once."""
+        """Work per second of the fused runs, relative to as many processes at once."""
         return self.measured_at_once / self.measured
 
 
 def analysed(case: FusedCase) -> Analysis:
     with tempfile.TemporaryDirectory() as folder:
-        # A script that reads its neighbours runs in its own folder; others write into this one.
+        # A script that reads neighbouring files runs in its own folder. Others run in the temporary folder.
         working = case.script.parent if case.neighbours else Path(folder)
         request = CaptureRequest(case.script, case.arguments, working_directory=working)
         return analyse(capture(request, progress=lambda _: None))
 
 
 def difference(case: FusedCase, jobs: int) -> float:
-    """The largest difference between losses of a run apart and fused, as a share of the loss."""
+    """The largest difference between losses of a run alone and fused, as a share of the loss."""
     apart, fused = losses(case, jobs)
     pairs = [pair for one, other in zip(apart, fused, strict=True) for pair in zip(one, other, strict=True)]
     worst = max(abs(one - other) / abs(one) for one, other in pairs)
@@ -113,7 +113,7 @@ def difference(case: FusedCase, jobs: int) -> float:
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """Processes started inside compute on so many threads."""
+    """A context in which started processes compute on ``count`` threads."""
     before = os.environ.get("OMP_NUM_THREADS")
     os.environ["OMP_NUM_THREADS"] = str(count)
     try:
@@ -125,7 +125,7 @@ def threads(count: int) -> Iterator[None]:
 
 
 def at_once_ms(script: TimedScript, jobs: int) -> float:
-    """Ms in which each of ``jobs`` processes that run at once does an iteration."""
+    """The iteration time of each of ``jobs`` processes that run at once, in ms."""
     with ExitStack() as stack:
         stack.enter_context(threads(max(1, (os.cpu_count() or 1) // jobs)))
         runs = [stack.enter_context(HandTimed(script)) for _ in range(jobs)]
@@ -139,7 +139,7 @@ def at_once_ms(script: TimedScript, jobs: int) -> float:
 
 
 def fused_text(case: FusedCase, analysis: Analysis, jobs: int) -> str | None:
-    """The script as the rewrite fuses it; None where it refuses."""
+    """The script as fused by the rewrite. None if the rewrite refuses it."""
     question = Question(choices=(Choice("fuse_jobs", str(jobs)),))
     try:
         made = change(analysis, question, analysis.profile.arguments)

@@ -1,4 +1,4 @@
-"""Which calls PyTorch's compiler would make one kernel on a GPU, by the rules of Inductor."""
+"""Finds the calls that PyTorch's compiler would fuse into one kernel on a GPU, by the rules of Inductor."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _KEPT = (
     "aten::sort", "aten::cumsum", "aten::_linalg", "aten::grid_sampler", "aten::_fft", "aten::index_put",
     "aten::scatter", "aten::_cdist", "lstm", "rnn", "gru", "aten::mv", "aten::dot",
 )  # fmt: skip
-"""Calls that stay as they are: the library's products and convolutions, and what has no generated code."""
+"""Calls that stay unfused: products and convolutions of libraries, and calls without generated code."""
 _ROWS = (
     "native_layer_norm",
     "softmax",
@@ -28,17 +28,17 @@ _SUMS = ("::mean", "::sum", "::amax", "::amin", "adaptive_avg_pool")
 _WINDOWS = ("max_pool", "::avg_pool", "upsample", "im2col", "col2im")
 """Calls that read each number several times: the compiler stores their inputs first."""
 _MOVES = ("::roll", "::flip", "_pad", "::_unsafe_index", "::repeat", "pixel_")
-"""Calls that read numbers in another order: a reduction that makes the numbers cannot take them along."""
+"""Calls that read numbers in another order. A reduction that makes these numbers cannot be fused with them."""
 _COPIES = ("aten::clone", "aten::copy_", "aten::_to_copy")
 _JOINED_INPUTS = 8
-"""The most inputs of a concatenation that are read where its result is needed; of more, the result is stored."""
+"""Maximum number of inputs of a concatenation that is fused into its readers. With more, its result is stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One call as it was traced at ``TRACED_BATCH``: tensors with the blocks of memory that they lie in.
+    """One call as traced at ``TRACED_BATCH``: tensors with their blocks of memory.
 
-    ``moved`` is bytes that do not and bytes that do grow with the batch, the latter for each sample.
+    ``moved`` is the number of bytes that do not grow with the batch, and the bytes per sample that do.
     """
 
     operator: str
@@ -55,7 +55,7 @@ class Seen:
 
 
 class _Region:
-    """Calls that become one kernel; ``read`` has the tensors that come from outside, with their bytes."""
+    """Calls that become one kernel. ``read`` has the tensors from outside the region, with their bytes."""
 
     def __init__(self, level: int) -> None:
         self.level = level
@@ -69,8 +69,8 @@ class _Region:
 class _Regions:
     """The kernels of a program, found call by call.
 
-    The level of a number counts what parts it from the program's inputs: library calls and stored numbers.
-    ``recomputed`` are calls and blocks that they would read: what made them is computed again from its own inputs.
+    The level of a tensor is the number of library calls and stored tensors between it and the program's inputs.
+    ``recomputed`` are pairs of a call and a block that it would read. The block is computed again from its own inputs.
     """
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ class _Regions:
         self._stored: dict[int, int] = {}
 
     def keep(self, place: int, call: Seen) -> None:
-        """A library call."""
+        """Add a library call."""
         self.placed.append(place)
         level = self._level_of(call) + 1
         for block in call.writes:
@@ -90,7 +90,7 @@ class _Regions:
         self._written(call, level)
 
     def join(self, place: int, call: Seen) -> None:
-        """A call that has generated code."""
+        """Add a call with generated code."""
         level = self._level_of(call)
         makers = {block: self._maker[block] for block in call.reads if block in self._maker}
         makers = {block: one for block, one in makers.items() if one.level == level}
@@ -119,14 +119,14 @@ class _Regions:
                 self._maker[block] = region
 
     def _reads(self, region: _Region, call: Seen) -> None:
-        """Count what a call reads: of a block that is read in parts, all parts; of others, once."""
+        """Count the bytes that a call reads. A block that is read in parts counts by its parts, other blocks once."""
         for block, sized, size in zip(call.reads, call.inputs, call.read_bytes, strict=True):
             stored = self._stored.get(block)
             if size == stored:
                 self._reader[block] = region
             if block in region.made:
                 continue
-            # The statistics of groups are complete before the first number of a group is normalized.
+            # Read twice: the statistics of a group must be complete before its first number is normalized.
             again = "group_norm" in call.operator and block not in self._maker
             before = region.read.get(block)
             if before is None:
@@ -145,7 +145,7 @@ class _Regions:
             self._reader.pop(block, None)
 
     def _beside(self, call: Seen, level: int) -> _Region | None:
-        """The region that reads the same numbers, all of them, and goes over as many."""
+        """The region that reads the same whole block and has the same number of elements."""
         for block, size in zip(call.reads, call.read_bytes, strict=True):
             region = self._reader.get(block)
             if region is None or region.level != level or size != self._stored[block]:
@@ -174,7 +174,7 @@ def fuse(calls: Sequence[Seen]) -> list[Seen]:
 
 
 def _without_bias(call: Seen) -> Seen:
-    """The bias of a convolution is added in the kernel that follows."""
+    """The call without the bias of a convolution, which the following kernel adds."""
     if call.operator != "aten::convolution" or len(call.inputs) < 3:
         return call
     return replace(call, inputs=call.inputs[:2])
@@ -201,12 +201,12 @@ def _is_long(call: Seen) -> bool:
 
 
 def _stores_inputs(call: Seen) -> bool:
-    """True for calls whose inputs have to be in memory: they are read several times, or late."""
+    """True for calls whose inputs must be in memory, because they are read several times or late."""
     return any(mark in call.operator for mark in (*_WINDOWS, "group_norm")) or _is_long(call)
 
 
 def _joined(space: int, makers: Sequence[_Region]) -> _Region | None:
-    """The largest of the regions that make what a call reads, if it goes over the same numbers."""
+    """The largest region among the makers of a call's inputs with a fitting number of elements. None if none fits."""
     fitting = [
         one
         for one in makers
@@ -267,12 +267,12 @@ def _one_kernel(
 
 
 _IN_CHANNELS_LAST = {"default": 0.823, "grouped": 1.358, "in and out": 0.725, "small": 0.783}
-"""Time of convolutions channels last over channels first by which Inductor decides about a graph's layout, as measured
-by its authors (``decide_layout_opt`` in ``torch/_inductor/graph.py``)."""
+"""Time of convolutions in channels last over channels first. Inductor decides the layout of a graph by these factors,
+which its authors measured (``decide_layout_opt`` in ``torch/_inductor/graph.py``)."""
 
 
 def _laid_out(calls: Sequence[Seen]) -> list[Seen]:
-    """Images channels last where the compiler takes that to be quicker for the convolutions of the program."""
+    """The calls with images in channels last, if the compiler expects that to be faster for the convolutions."""
     convolutions = [call for call in calls if call.operator == "aten::convolution"]
     if not convolutions:
         return list(calls)

@@ -1,4 +1,4 @@
-"""A client of the language server over real pipes: sends any bytes, takes every answer apart."""
+"""A client of the language server over real pipes, which sends any bytes and checks every answer."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _HEADER = re.compile(rb"Content-Length: (\d+)\r\n(?:[^\r\n]+\r\n)*\r\n")
 
 
 class Broken(AssertionError):
-    """The server did what no server may do."""
+    """The server broke a rule of the protocol."""
 
 
 class Client:
-    """One server process. ``inbox`` holds what it sent, in order."""
+    """One server process. ``inbox`` holds its messages in order."""
 
     def __init__(self, command: list[str], folder: Path, log: Path) -> None:
         self._log = log.open("wb")
@@ -49,7 +49,7 @@ class Client:
         self.write(frame(encoded(message)))
 
     def answered(self, message: dict[str, Any]) -> None:
-        """Note the answer to one of our requests; raises Broken where there was none that it could be to."""
+        """Record the answer to a request of the client. Raises Broken if no pending request matches it."""
         msg_id = message.get("id")
         if msg_id in (None, "ours"):
             if message["error"]["code"] not in (-32700, -32600):
@@ -64,7 +64,7 @@ class Client:
             raise Broken(f"neither a result nor an error, or both: {message}")
 
     def next(self, timeout_s: float) -> dict[str, Any] | None:
-        """The next message of the server; None where it sent nothing in time."""
+        """The next message of the server. None if it sent nothing in time."""
         try:
             message = self.inbox.get(timeout=timeout_s) if timeout_s > 0 else self.inbox.get_nowait()
         except queue.Empty:
@@ -76,7 +76,7 @@ class Client:
         return message
 
     def stop(self) -> int:
-        """Shut the server down in the usual way; its exit code."""
+        """Shut the server down in the usual way. Returns its exit code."""
         self.send({"jsonrpc": "2.0", "id": "farewell", "method": "shutdown"})
         end = time.monotonic() + 30
         while time.monotonic() < end:
@@ -93,7 +93,7 @@ class Client:
             self.kill()
 
     def tell_where(self) -> None:
-        """Have the server, if it is there, write to its log where each of its threads is."""
+        """Make the server, if it is running, write the stack of each thread to its log."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGUSR1)
             time.sleep(1)
@@ -132,7 +132,7 @@ class Client:
 
 
 def server_command() -> list[str]:
-    """The server with its state to be looked at."""
+    """The command of the server that can report its state."""
     return [sys.executable, str(Path(__file__).with_name("fuzzed_server.py"))]
 
 

@@ -1,4 +1,4 @@
-"""The documents that a client holds: the reference for those of the server, and changes to make in it."""
+"""The documents of a client, which are the reference for the server's documents, and random changes of them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Document:
 
 @dataclass(slots=True)
 class Held:
-    """Documents by URI, as the protocol has it. ``encoding`` is the one of positions."""
+    """Documents by URI, following the protocol. ``encoding`` is the encoding of positions."""
 
     encoding: str
     open: dict[str, Document] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class Held:
         self.open.pop(uri, None)
 
     def changed(self, uri: str, version: int, changes: list[dict[str, Any]]) -> None:
-        """As the server has to take it: not at all where the document is closed, or the version an old one."""
+        """Apply a change as the server must do it. Ignores changes of a closed document or with an old version."""
         document = self.open.get(uri)
         if document is not None and version >= document.version:
             document.version = version
@@ -72,7 +72,7 @@ class Held:
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines with their ends, which are CR LF, CR or LF, and the last one, which has none."""
+    """The lines with their ends (CR LF, CR or LF), and the last line, which has none."""
     lines, start, at = [], 0, 0
     while at < len(text):
         if text[at] in "\r\n":
@@ -85,7 +85,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def position(chance: random.Random, held: Held, text: str) -> dict[str, int]:
-    """A place in a text, between two characters, or one beyond it."""
+    """A position in a text, between two characters, or beyond its end."""
     if chance.random() < 0.1:
         return {"line": chance.choice((0, 5, 10_000, 2**31 - 1)), "character": 2**31 - 1}
     lines = lines_of(text)
@@ -95,7 +95,7 @@ def position(chance: random.Random, held: Held, text: str) -> dict[str, int]:
 
 
 def change(chance: random.Random, held: Held, text: str) -> dict[str, Any]:
-    """A change as a client sends it: the whole text, with a piece of it replaced."""
+    """A change as a client sends it: the whole text, with a part of it replaced."""
     piece = chance.choice(PIECES) if chance.random() < 0.7 else chance.choice(ODD)
     if chance.random() < 0.02:
         piece = chance.choice(("(" * 3000, "-" * 5000 + "1\n", "[" * 500, "x" * 200_000, "a = 1\n" * 5000))

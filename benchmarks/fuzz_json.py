@@ -1,4 +1,4 @@
-"""JSON that was not meant: random values, and sound messages with a part of them made wrong."""
+"""Wrong JSON: random values, and valid messages with one wrong part."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def value(chance: random.Random, depth: int = 3) -> Any:
 
 
 def spoiled(chance: random.Random, message: Any) -> Any:
-    """A copy with one part taken out, doubled, or replaced by something else."""
+    """A copy with one part removed, repeated, or replaced by something else."""
     message = copy.deepcopy(message)
     places: list[tuple[Any, Any]] = []
     _walk(message, places)

@@ -1,4 +1,4 @@
-"""A session of random, reordered, doubled and malformed messages with one server, and what must hold throughout."""
+"""A session of random, reordered, repeated and malformed messages with one server, and the rules that must hold."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ASKS = ("simulate", "preview", "apply", "revert", "profile", "whatifs", "best", 
 
 
 class Session:
-    """``uris`` are the documents whose texts are compared, ``stray`` those that anything may happen to."""
+    """``uris`` are the documents whose texts are compared. ``stray`` are documents that may be changed in any way."""
 
     def __init__(self, root: Path, seed: int, uris: list[str], stray: list[str], log: Path) -> None:
         self.chance = random.Random(seed)
@@ -54,7 +54,7 @@ class Session:
                 "didChangeConfiguration": {"dynamicRegistration": True},
             },
         }
-        # Nothing is answered before the introduction but by a refusal.
+        # Before `initialize`, every request must be refused.
         self._request("textDocument/hover", {})
         self.client.send(self._notification("textDocument/didOpen", {}))
         options = self._settings()
@@ -71,14 +71,14 @@ class Session:
     def _settings(self) -> Any:
         if self.chance.random() < 0.2:
             return fuzz_json.value(self.chance)
-        # No interpreter of that name: what leads to a run and back is exercised, no time is spent in one.
+        # There is no such interpreter: the code around a run is tested without the time of a run.
         return {
             "interpreter": "/nowhere/python",
             "profile": {"onSave": self.chance.choice(("never", "always", 5))},
         }
 
     def step(self) -> None:
-        """One message, or the pieces of a broken one."""
+        """Send one message, or the pieces of a broken one."""
         chance = self.chance
         kind = chance.random()
         uri = chance.choice(self.uris)
@@ -87,7 +87,7 @@ class Session:
         elif kind < 0.36:
             self._open(uri)
             if chance.random() < 0.3:
-                # As an editor does right after.
+                # An editor also sends requests right after opening.
                 for _ in range(3):
                     self._ask(uri)
         elif kind < 0.39:
@@ -105,11 +105,11 @@ class Session:
             self._noise()
 
     def settle(self, *, collect: bool = False) -> dict[str, Any]:
-        """Wait until everything is answered, and compare what the server holds with what it was sent."""
+        """Wait until everything is answered, and compare the server's state with the sent messages."""
         self._ends_of_requests()
         probe = self._request(STATE, {"uris": self.uris, "collect": collect}, compared=False)
         state: dict[str, Any] = {}
-        # Counted rather than timed: where both are halted for a while, nobody is to blame.
+        # Count looks instead of time: if both processes are paused for a while, that is not an error.
         patience = round(WAIT_S / LOOK_S)
         while self.client.waiting or self._late or not state:
             if patience == 0:
@@ -137,7 +137,7 @@ class Session:
         return state
 
     def pump(self) -> None:
-        """Act on what the server has sent until now."""
+        """Handle the messages that the server has sent so far."""
         while (message := self.client.next(0.0)) is not None:
             self._take(message)
 
@@ -253,7 +253,7 @@ class Session:
             )
 
     def _spoiled(self) -> None:
-        """A sound message about a stray document with a part of it made wrong, or one that nobody knows."""
+        """Send a message about a stray document with one wrong part, or an unknown message."""
         chance = self.chance
         uri = chance.choice(self.stray)
         if chance.random() < 0.4:
@@ -281,7 +281,7 @@ class Session:
         self._request(method, fuzz_json.spoiled(chance, params))
 
     def _noise(self) -> None:
-        """Bytes that are no message, or a message in an odd frame. The server must understand the next message."""
+        """Send bytes that are no message, or a message in an odd frame. The server must understand the next message."""
         chance = self.chance
         kind = chance.randrange(10)
         body = encoded(self._notification("nonsense/notification", {"text": "x\r\n"}))
@@ -333,7 +333,7 @@ class Session:
     def _request(
         self, method: str, params: Any, uri: str | None = None, *, compared: bool = True
     ) -> int | str:
-        """Ask; now and then under an id that is in use."""
+        """Send a request, sometimes with an id that is in use."""
         if compared and self._asked and self.chance.random() < 0.03:
             msg_id = self.chance.choice(list(self._asked))
         else:
@@ -344,7 +344,7 @@ class Session:
         if _is_json(message):
             once = msg_id not in self.client.waiting
             document = self.held.open.get(uri or "")
-            # For a file that is open under two names, the server answers as it was changed last.
+            # If a file is open under two names, the server answers for the text that was changed last.
             text = document.text if document and not self._doubled() else None
             self._asked[msg_id] = (method if once and compared else "", text)
             self.client.waiting[msg_id] += 1
@@ -382,7 +382,7 @@ class Session:
         return len(files) != len(set(files))
 
     def _asked_of_us(self, message: dict[str, Any]) -> None:
-        """Answer as a client does, as one does that is in trouble, and twice; some of it later."""
+        """Answer a request of the server: as usual, with an error, or twice. Some answers are sent later."""
         chance = self.chance
         if message["method"] == "workspace/applyEdit":
             result: Any = {"applied": self._applied(message["params"]["edit"])}
@@ -418,7 +418,7 @@ class Session:
             send()
 
     def _applied(self, edit: dict[str, Any]) -> bool:
-        """Make the edits as an editor does: all of them, or, where a document is another version, none."""
+        """Apply the edits as an editor does: all of them, or none if a document has another version."""
         changes = edit["documentChanges"]
         for part in changes:
             document = self.held.open.get(part["textDocument"]["uri"])
@@ -446,7 +446,7 @@ class Session:
 
 
 def _is_json(message: Any) -> bool:
-    """True if all its numbers exist in JSON; the server refuses other messages without a look at their id."""
+    """True if all its numbers exist in JSON. The server refuses other messages without reading their id."""
     try:
         json.dumps(message, allow_nan=False)
     except ValueError:

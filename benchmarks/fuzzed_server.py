@@ -1,4 +1,4 @@
-"""The language server as it is, and one request more: what it holds, for the fuzzer to compare with what it sent."""
+"""The language server with one additional request, which returns its documents for the fuzzer to compare."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def main() -> int:
 
 
 def held(server: SkylineServer, uri: str) -> list[Any] | None:
-    """Version and text of an open document, None where it is not open."""
+    """Version and text of an open document. None if it is not open."""
     document = server.texts._documents.get(uri)
     if document is None:
         return None

@@ -1,9 +1,9 @@
-"""Errors of float32 kernels and models on a generation of GPUs that nothing was learned from.
+"""Errors of float32 kernels and models on a generation of GPUs that was not used for learning.
 
-Each generation is left out in turn: physics and trees are found from the GPUs of the others, the weight of a
-correction from leaving out one of these at a time. Then every measured row of the generation is predicted: kernels of
-the files of new shapes, convolutions also of the training file, and whole models. The published generations that the
-training file lacks are left out of all.
+Each generation is left out in turn. Physics and trees are fitted on the GPUs of the other generations, and the weight
+of a correction by leaving out one of these GPUs at a time. Then every measured row of the generation is predicted:
+kernels in the files of new shapes, convolutions also from the training file, and whole models. Published generations
+that are not in the training file are never used for fitting.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def main() -> int:
 
 
 def page(kernels: Sequence[Pair], models: Sequence[Pair]) -> str:
-    """Both tables with what they show."""
+    """Both tables with their explanations."""
     head = ("family", "GPU", "rows", "mean error", "bias")
     introduction = (
         "Mean |predicted / measured - 1| on GPUs of a generation that took no part in the training; the bias is the "
@@ -101,7 +101,7 @@ def _without(left_out: str, sets: Sets, calls: dict[str, dict[str, float]]) -> M
 
 
 def _kernels(folder: MeasuredFolder, predictor: LearnedPredictor, gpus: Iterable[str]) -> list[Pair]:
-    """Rows of the files of new shapes; of the training file the convolutions, which the others hardly have."""
+    """Rows of the files of new shapes, and convolutions of the training file, because the other files have few."""
     found = [*folder.kernels(predictor), *folder.kernels(predictor, SEEN_FILE)]
     found += [one for one in folder.kernels(predictor, FILE) if one.kind == "conv"]
     return [
@@ -112,7 +112,7 @@ def _kernels(folder: MeasuredFolder, predictor: LearnedPredictor, gpus: Iterable
 
 
 def _kernel_groups(pairs: Sequence[Pair]) -> dict[tuple[str, str], list[Pair]]:
-    """All, families, and the GPUs of each; the P4's linear layers, whose library changed, count in no sum."""
+    """All rows, rows by family, and by GPU of each. Sums exclude the P4's linear layers, whose library changed."""
     groups: dict[tuple[str, str], list[Pair]] = {("all", "all"): []}
     kinds = sorted({one.kind for one in pairs})
     for kind in kinds:

@@ -1,4 +1,4 @@
-"""Measured kernel times of several GPUs as operator shapes: read from a folder that is not in the repository."""
+"""Measured kernel times of several GPUs as operator shapes, read from a folder outside the repository."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ F32 = "float32"
 
 @dataclass(frozen=True, slots=True)
 class KernelLatency:
-    """One kernel: its operator in the words of the data, its shape, where and how long it ran."""
+    """One kernel: its operator as named in the data, its shape, its GPU and its time."""
 
     op: str
     kind: OperatorClass

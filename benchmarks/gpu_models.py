@@ -1,9 +1,9 @@
 """Step times of published models on this GPU, in each number format and layout, without Skyline.
 
-Each row has the median time of a step by the GPU's own events, its spread, the sum of its kernels (one recorded step)
-and the peak of memory. Each is measured in a process of its own: a recorder of kernels may stay attached to a process
-and slow every later launch. Rows are written as they are measured. ``gpu_models_predicted.py`` compares predictions
-with them.
+Each row has the median time of a step by GPU events, its spread, the sum of its kernels (from one recorded step) and
+the peak of memory. Each row is measured in its own process, because a recorder of kernels may stay attached to a
+process and slow every later launch. Rows are written as they are measured. ``gpu_models_predicted.py`` compares
+predictions with them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _WARM, _LONGEST_S, _MOST, _FEWEST = 4, 1.0, 30, 6
 
 
 def settings() -> list[tuple[str, int, str, bool]]:
-    """All rows in the order of measuring; one setting of all models first."""
+    """The settings of all rows in the order of measurement: first one setting of each model."""
     images = [(name, batch, *one) for one in _IMAGE_SETTINGS for name, batch in IMAGES.items()]
     languages = [(name, batch, *one) for one in _LANGUAGE_SETTINGS for name, batch in LANGUAGES.items()]
     each = [row for pair in zip(_IMAGE_SETTINGS, _LANGUAGE_SETTINGS, strict=True) for row in pair]
@@ -54,7 +54,7 @@ def settings() -> list[tuple[str, int, str, bool]]:
 
 
 def measure(name: str, batch: int, form: str, channels_last: bool) -> dict[str, object]:
-    """One row."""
+    """Measure one row."""
     torch.set_float32_matmul_precision("highest")
     torch.cuda.reset_peak_memory_stats()
     model, loss_of = build(name, batch, form, channels_last, torch.device("cuda"))

@@ -1,10 +1,10 @@
 """Step times of trainings on a GPU, predicted from shapes and compared with measurements.
 
-Reads the rows that ``gpu_models.py`` measured. Traces each training by shape on a processor, and predicts it with the
-product's predictor and with the roofline. A step contains the host's launches; the kernels are compared alone as well.
-``gpu_models_first`` is the page of the first prediction, before anything had been measured on this GPU. Since then the
-recording of one training has set constants: its row is shown and not scored. ``gpu_models_alone`` is the page of
-later rows (``--rows gpu_h200/rows_alone.jsonl``), with the same predictions after ``skyline calibrate`` there
+Reads the rows measured by ``gpu_models.py``. Traces each training by shape on a CPU, and predicts it with the product's
+predictor and with the roofline. A step includes the host's launches; the kernels are also compared separately.
+``gpu_models_first`` is the page of the first prediction, before anything was measured on this GPU. Since then, the
+recording of one training has set constants, so its row is shown but not scored. ``gpu_models_alone`` is the page of
+later rows (``--rows gpu_h200/rows_alone.jsonl``), with the same predictions after ``skyline calibrate`` on this GPU
 (``--calibration``).
 """
 
@@ -53,13 +53,13 @@ _NOTES = {
     "kernels as short as their start, of convolutions kept from TF32 and of PyTorch's own batch normalization. That "
     "was mended with these rows in view, and the measured batch normalizations are left out.",
 }
-"""By the name of the file of rows."""
+"""The pages by name of the file of rows."""
 _CONVOLUTIONAL = ("net", "vgg", "inception", "convnext")
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """A training as it was measured and as it is predicted; times in ms."""
+    """A training with its measured and predicted times, in ms."""
 
     model: str
     batch: int
@@ -75,12 +75,12 @@ class Prediction:
     predicted_peak_bytes: float
     roofline_ms: float
     calibrated_ms: float | None = None
-    """The prediction with the measurements that ``skyline calibrate`` made there."""
+    """The prediction with the measurements of ``skyline calibrate`` on this GPU."""
     calibrated_kernels_ms: float | None = None
 
     @property
     def inside(self) -> bool:
-        """True if the measured step lies in the predicted range."""
+        """True if the measured step is in the predicted range."""
         return self.low_ms <= self.step_ms <= self.high_ms
 
     @property
@@ -90,7 +90,7 @@ class Prediction:
 
 
 def predicted(row: dict[str, object], interpreter: str, calibration: Path | None) -> Prediction:
-    """One row. Raises SkylineError where the training cannot be traced."""
+    """The prediction for one row. Raises SkylineError if the training cannot be traced."""
     device = gpu_named(str(row["gpu"]))
     arguments = [str(row["model"]), str(row["batch"]), "--format", str(row["format"])]
     arguments += ["--channels-last"] if row["channels_last"] else []
@@ -204,7 +204,7 @@ def _summary(name: str, rows: Sequence[Prediction]) -> list[str]:
 
 
 def _calibrated(one: Prediction) -> Prediction:
-    """The row with the calibrated prediction in place of the other; its range moves with it."""
+    """The row with the calibrated prediction in place of the other one. The range moves with it."""
     assert one.calibrated_ms is not None
     assert one.calibrated_kernels_ms is not None
     factor = one.calibrated_ms / one.predicted_ms

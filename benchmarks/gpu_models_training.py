@@ -1,6 +1,6 @@
 """A training of one published model on random data: ``gpu_models_training.py MODEL BATCH [--format F]``.
 
-Image models come from timm, language models from transformers, with random weights. It knows nothing of Skyline.
+Image models come from timm, language models from transformers, with random weights. It shares no code with Skyline.
 """
 
 import argparse
@@ -31,7 +31,7 @@ CLASSES = 1000
 
 
 def build(name, batch_size, form, channels_last, device):
-    """The model, and a function that gives a loss for the batch."""
+    """The model, and a function that returns the loss of a batch."""
     torch.manual_seed(0)
     dtype = {"amp": torch.float16, "bf16": torch.bfloat16}.get(form)
     if form == "tf32":

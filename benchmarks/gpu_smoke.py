@@ -1,15 +1,15 @@
-"""Ten minutes on one GPU: the figures of Skyline there, compared with those of the scripts without it.
+"""A ten-minute check on one GPU: figures of Skyline, compared with the scripts without Skyline.
 
-One training script is run in ten ways that people use a GPU, by itself and under Skyline: the time of its iteration,
-its peak, and whether the recording holds (all time once, every kernel with its launch and line). Then the card is
-calibrated. Small models are measured and compared with their predictions. The plain script is predicted with
-``--gpu`` of the same card, before the calibration and after it. Without a GPU the page says so, and nothing more.
+One training script is run in ten common ways of using a GPU, alone and under Skyline. The check compares the iteration
+time and the peak, and tests the recording (all time counted once, every kernel with its launch and line). Then the
+card is calibrated. Small models are measured and compared with their predictions. The plain script is predicted with
+``--gpu`` of the same card, before and after the calibration. Without a GPU, the page says only that.
 
-The page is written after each script, so that a sitting that ends early keeps what it has. ``--join`` writes the page
-from files of earlier sittings on one GPU and looks at their recordings again; nothing is run.
+The page is written after each script, so that a session that ends early keeps its results. ``--join`` writes the page
+from files of earlier sessions on one GPU and checks their recordings again, without running anything.
 
-``--interpreter`` may be one with the simulated GPU of the tests, to try this script itself: what it then writes is no
-measurement, says so, and does not go among the results.
+``--interpreter`` may have the simulated GPU of the tests, to test this script itself. The output is then no
+measurement, states that, and is not written to the results.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _TITLE = "Ten minutes on a GPU"
 
 @dataclass(frozen=True, slots=True)
 class SmokeRun:
-    """One kind of script, by itself and under Skyline. ``misses`` empty: everything held."""
+    """One kind of script, alone and under Skyline. ``misses`` empty: all checks passed."""
 
     kind: str
     alone_ms: float | None
@@ -65,7 +65,7 @@ class SmokeRun:
 
 
 class Smoke:
-    """The runs of one sitting, all in one folder."""
+    """The runs of one session, all in one folder."""
 
     def __init__(self, interpreter: str, folder: Path, *, small: bool, steps: int, trials_s: float) -> None:
         self._interpreter = interpreter
@@ -76,12 +76,12 @@ class Smoke:
         self._environment = dict(os.environ, SKYLINE_DATA_DIR=str(folder / "data"), PYTHONUNBUFFERED="1")
 
     def gpu(self) -> str:
-        """The name of the first GPU; empty where there is none."""
+        """The name of the first GPU. Empty if there is none."""
         asked = self._ran([self._interpreter, "-c", _PROBE], 120)
         return asked.stdout.strip() if asked.returncode == 0 else ""
 
     def tried(self, kind: str) -> SmokeRun:
-        """One kind, by itself and under Skyline."""
+        """Run one kind, alone and under Skyline."""
         alone = self._ran(
             [self._interpreter, str(_SCRIPT), kind, "--steps", str(self._steps), *self._words],
             90,
@@ -121,7 +121,7 @@ class Smoke:
         return SmokeRun(kind, alone_ms, skyline_ms, alone_peak, skyline_peak, check, tuple(misses))
 
     def predicted_ms(self, gpu: str, troubles: list[str]) -> float | None:
-        """Predicted iteration time of the plain script on this card, without running it there."""
+        """The predicted iteration time of the plain script on this card, without running it."""
         report = self._folder / "predicted.json"
         report.unlink(missing_ok=True)
         ran = self._skyline(
@@ -134,14 +134,14 @@ class Smoke:
         return float(json.loads(report.read_text(encoding="utf-8"))["iteration_ms"]["value"])
 
     def calibrate(self, minutes: float) -> str:
-        """Measure operators; the error in words, or nothing."""
+        """Measure operators. Returns the error in words, or an empty text."""
         ran = self._skyline(
             ["calibrate", "--minutes", str(minutes), "--device", "cuda"], ["--interpreter", self._interpreter]
         )
         return "" if ran.returncode == 0 else f"calibrate: {_last_line(ran.stderr)}"
 
     def ground_truth(self, minutes: float) -> str:
-        """Compare small models with their predictions; the error in words, or nothing."""
+        """Compare small models with their predictions. Returns the error in words, or an empty text."""
         command = [sys.executable, str(_HERE / "ground_truth.py"), "--small", "--minutes", str(minutes)]
         command += ["--out", str(self._folder / "data"), "--results", str(self._folder / "ground_truth")]
         ran = self._ran([*command, "--interpreter", self._interpreter, "--no-traces"], 60 * minutes + 120)
@@ -274,7 +274,7 @@ def _written(
 
 
 def _joined(path: Path, results: Path) -> int:
-    """The page of figures that were kept, with the recordings looked at again by the product as it is now."""
+    """Write the page from stored figures, with the recordings checked again by the current product."""
     kept = json.loads(path.read_text(encoding="utf-8"))
     figures = kept["figures"]
     tried: list[SmokeRun] = []

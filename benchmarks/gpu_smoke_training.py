@@ -1,6 +1,6 @@
 """One training script for each way to use a GPU: ``gpu_smoke_training.py KIND [--steps N] [--small]``.
 
-Prints its time per step and its peak when it is run by itself to the end. It knows nothing of Skyline.
+Prints its time per step and its peak when it runs alone to the end. It shares no code with Skyline.
 """
 
 import argparse
@@ -35,7 +35,7 @@ if kind == "nccl":
 if kind == "compile":
     model = torch.compile(model, mode="reduce-overhead")
 if kind == "large":
-    # Two such processes do not fit on the card.
+    # Two of these processes do not fit on the card.
     total = torch.cuda.mem_get_info()[1]
     held = torch.empty(int(total * 0.55), dtype=torch.uint8, device=device)
 optimizer = torch.optim.AdamW(model.parameters(), capturable=kind == "capture")

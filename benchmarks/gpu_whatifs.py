@@ -1,9 +1,9 @@
-"""What-ifs asked of kept float32 profiles of a GPU, compared with the measured steps of the changed trainings.
+"""What-ifs on stored float32 profiles of a GPU, compared with the measured steps of the changed trainings.
 
-``gpu_h200`` keeps profiles of ``gpu_models_training.py`` on an NVIDIA H200 and the rows that ``gpu_models.py`` measured
-there without Skyline. Every row of a profiled model and batch that differs by one number format is a question.
-Files named ``changes_...`` hold changes of whole scripts that were measured there beside the unchanged script. The
-baseline says that the change brings nothing.
+``gpu_h200`` has profiles of ``gpu_models_training.py`` on an NVIDIA H200, and the rows that ``gpu_models.py`` measured
+there without Skyline. Every row of a profiled model and batch size that differs in one number format is a question.
+Files named ``changes_...`` have changes of whole scripts that were measured there next to the unchanged script. The
+baseline predicts that the change has no effect.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from skyline.whatif.question import Choice, Question
 
 KEPT = Path(__file__).parent / "gpu_h200"
 QUESTIONS = {"tf32": Choice("tf32"), "amp": Choice("amp", "fp16"), "bf16": Choice("amp", "bf16")}
-"""By the number format of a measured row, the what-if that changes float32 to it."""
+"""The what-if that changes float32 to a number format, by that format."""
 _DEVICE_SIDE = 1.1
 """A step within this factor of its kernels' time is bound by the GPU."""
 _NOTES = """
@@ -60,7 +60,7 @@ from the trace by shape of the same script (`sized_kernels.py`), with outputs; R
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One question, times in ms."""
+    """One question with its times, in ms."""
 
     model: str
     question: str
@@ -74,21 +74,21 @@ class Compared:
 
     @property
     def error(self) -> float:
-        """The answer over the measured time, less one."""
+        """The answer over the measured time, minus one."""
         return self.told_ms / self.measured_ms - 1
 
     @property
     def no_change(self) -> float:
-        """The error of the unchanged step."""
+        """The error of the unchanged step as the prediction."""
         return self.unchanged_ms / self.measured_ms - 1
 
     @property
     def inside(self) -> bool:
-        """True if the range holds the measured time."""
+        """True if the range contains the measured time."""
         return self.low_ms <= self.measured_ms <= self.high_ms
 
     def row(self) -> list[str]:
-        """As a row of the table."""
+        """The row of the table."""
         known = self.kernels_ms
         bound = "" if known is None else "GPU" if self.measured_ms <= _DEVICE_SIDE * known else "host"
         return [
@@ -106,7 +106,7 @@ class Compared:
 
 
 def host(analysis: Analysis) -> dict[str, float]:
-    """The time of the script's thread per iteration, in ms, and per kernel, in µs."""
+    """The time of the script's thread per iteration in ms, and per kernel in µs."""
     subject = analysis.baseline
     graph = subject.graph
     mine = graph.tasks.lane == graph.tasks.lane_code(subject.lane)
@@ -116,7 +116,7 @@ def host(analysis: Analysis) -> dict[str, float]:
 
 
 def compare() -> tuple[list[Compared], dict[str, dict[str, float]]]:
-    """All questions, and the host of each profile."""
+    """All questions, and the host times of each profile."""
     found: list[Compared] = []
     hosts: dict[str, dict[str, float]] = {}
     for path in sorted(KEPT.glob("*.profile.json.gz")):
@@ -134,7 +134,7 @@ def compare() -> tuple[list[Compared], dict[str, dict[str, float]]]:
 
 
 def _trainings(model: str) -> Iterator[tuple[tuple[Choice, ...], float, float]]:
-    """The measured trainings of a model in another format; those of ``rows_alone`` replace earlier ones."""
+    """The measured trainings of a model in another format. Rows of ``rows_alone`` replace earlier ones."""
     rows = {
         (row["model"], row["format"]): row
         for name in ("rows", "rows_alone")
@@ -147,7 +147,7 @@ def _trainings(model: str) -> Iterator[tuple[tuple[Choice, ...], float, float]]:
 
 
 def _changes(name: str, unchanged_ms: float) -> Iterator[tuple[tuple[Choice, ...], float, None]]:
-    """The changes that were measured beside the profiled script."""
+    """The changes that were measured next to the profiled script."""
     path = KEPT / f"{name}.json"
     if name.startswith("changes_"):
         for words, row in json.loads(path.read_text(encoding="utf-8")).items():

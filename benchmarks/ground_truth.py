@@ -1,13 +1,13 @@
-"""The ground truth of a machine: Skyline's predictions of operators and whole models, compared with measurements here.
+"""The ground truth of a machine: Skyline's predictions of operators and whole models, compared with measurements.
 
-One command measures, in pieces, for as many minutes as it is given. It begins with operators, as ``skyline calibrate``
-does. Then it measures six models whose scripts are in ``ground_truth_models``: their iteration, five other batch sizes,
-and every change that Skyline can write, singly and some together. For the changes it runs the rewritten scripts, in
-turns with the unchanged script and with a second run of it (the null). It also records traces of PyTorch's profiler.
-Everything is kept in ``--out`` as it is measured. A crash, a kill or the end of the time loses the piece in flight, and
-the same command continues. Then the predictions are compared with the measurements.
+One command measures in pieces, for a given number of minutes. It begins with operators, as ``skyline calibrate`` does.
+Then it measures six models whose scripts are in ``ground_truth_models``: their iteration, five other batch sizes, and
+every change that Skyline can write, singly and some together. For the changes it runs the rewritten scripts, in turns
+with the unchanged script and with a second run of it (the null). It also records traces of PyTorch's profiler.
+Everything is stored in ``--out`` as it is measured. A crash, a kill or the end of the time loses only the current
+piece, and the same command continues. Then the predictions are compared with the measurements.
 
-No setting of the device is changed. With a GPU its full sizes are taken; ``--small`` is for processors and for tests.
+No setting of the device is changed. On a GPU the full sizes are used; ``--small`` is for CPUs and for tests.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from skyline.predict.gpus import gpu_named
 from skyline.predict.registry import calibration_gain
 
 _SHARE_OF_OPERATORS = 0.3
-"""Of the time; the rest is for whole models."""
+"""Share of the time for operators. The rest is for whole models."""
 
 
 def main() -> int:
@@ -85,7 +85,7 @@ def main() -> int:
 def _measure(
     models: Sequence[Model], device: GpuSpec | None, end: float, options: argparse.Namespace
 ) -> list[Unrun]:
-    """One piece of each model after the other, so that every beginning has something of all of them."""
+    """Measure one piece of each model in turn, so that a run that ends early has pieces of all models."""
     unrun: list[Unrun] = []
     pieces = {}
     for model in models:

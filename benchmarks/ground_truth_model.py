@@ -37,7 +37,7 @@ _TRACE_TIMEOUT_S = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Unrun:
-    """A model's iteration time as shape tracing predicts it without a run, and as measured, in ms."""
+    """A model's iteration time as predicted by shape tracing without a run, and as measured, in ms."""
 
     model: str
     predictor: str
@@ -53,7 +53,7 @@ class Unrun:
 
 
 class Model:
-    """A model script that is measured piece by piece; what is done is kept in ``out``."""
+    """A model script that is measured piece by piece. Finished pieces are stored in ``out``."""
 
     def __init__(self, script: Path, out: Path, *, small: bool, interpreter: str | None) -> None:
         self.name = script.stem
@@ -65,7 +65,7 @@ class Model:
 
     @property
     def profile(self) -> Profile:
-        """The profile that all predictions start from: taken once."""
+        """The profile that all predictions start from. It is made once."""
         request = replace(self._subject.request(self._subject.script.parent), batch_points=2)
         return self._kept.profile(lambda: capture(request, progress=lambda _: None))
 
@@ -77,7 +77,7 @@ class Model:
         return self._analysis
 
     def pieces(self) -> Iterator[Sequence[tuple[Choice, ...]]]:
-        """The changes that are not measured yet, a few that take turns at a time; other batch sizes first."""
+        """The changes that are not measured yet, in groups that take turns. Other batch sizes come first."""
         left = [one for one in self._asked() if not self._kept.measured(_words(one))]
         yield from batches(left, _AT_ONCE)
 
@@ -93,7 +93,7 @@ class Model:
         return self._kept.among([_words(one) for one in self._asked()])
 
     def unrun(self, device: GpuSpec) -> Unrun:
-        """The iteration time predicted from shapes alone, for the device that it was measured on."""
+        """The iteration time predicted only from shapes, for the device on which it was measured."""
         request = replace(self._subject.request(self._subject.script.parent), gpu=device.name, batch_points=0)
         traced = ScriptTracer(request, device, lambda _: None).trace()
         predictor = predictor_for(device)
@@ -104,7 +104,7 @@ class Model:
         return Unrun(self.name, predictor.name, told.value, told.low, told.high, took)
 
     def record(self) -> list[Path]:
-        """Traces of PyTorch's profiler: of the unchanged script and of each measured change, small ones."""
+        """Small traces of PyTorch's profiler, of the unchanged script and of each measured change."""
         folder = self._out / "traces"
         folder.mkdir(parents=True, exist_ok=True)
         made: list[Path] = []
@@ -150,7 +150,7 @@ class Model:
         return answer.applicable and (not room or answer.peak_bytes.value < 0.9 * room)
 
     def _exact(self, singles: Sequence[Choice]) -> tuple[Choice, ...]:
-        """All changes together that leave the results as they are and help by themselves."""
+        """All changes that keep the results and help on their own, together."""
         chosen: tuple[Choice, ...] = ()
         for one in singles:
             alone = estimate(self.analysis, Question(choices=(one,)))

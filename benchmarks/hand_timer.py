@@ -1,8 +1,8 @@
-"""Time a training script by hand: the clock is read after each optimizer step, and nothing else is done.
+"""Time a training script by hand: only the clock is read after each optimizer step.
 
-Run as ``python hand_timer.py STAMPS SCRIPT [ARGS...]``; each step appends a line with the time of the monotonic clock
-to STAMPS. A script without an optimizer is stamped after each backward pass. It shares no code with Skyline, so that
-the two can be compared.
+Run as ``python hand_timer.py STAMPS SCRIPT [ARGS...]``. Each step appends a line with the time of the monotonic clock
+to STAMPS. For a script without an optimizer, each backward pass does so. It shares no code with Skyline, so that the
+two can be compared.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""HolisticTraceAnalysis on one trace: load, critical path of a step, and again after edits; a line of JSON each.
+"""Times HolisticTraceAnalysis on one trace: load, critical path of a step, and again after edits, as lines of JSON.
 
 Started by ``simulator_speed.py`` under the interpreter that has HolisticTraceAnalysis: ``PYTHON hta_resimulation.py
-FOLDER STEP``. FOLDER holds one trace. Each number read from stdin is an edit: the time of every kernel becomes so
-many times the recorded one, in the way of its documentation, by the weights of the graph's edges. Then the critical
-path is found again, and the seconds of processor time that both took are printed.
+FOLDER STEP``. FOLDER holds one trace. Each number read from stdin is an edit: the time of every kernel is multiplied
+by that number, through the weights of the graph's edges, as its documentation shows. Then the critical path is
+computed again, and the processor time of both steps is printed in s.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An image model's inference or training step followed by shape, as the product follows a script for a GPU."""
+"""Traces an image model's inference or training step by shape, as the product traces a script for a GPU."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LITTLE = ("aten::embedding", "aten::index", "aten::index_select", "aten::gather
 
 
 class ProgramTracer(OperatorTracer):
-    """Collects the calls of one step, with the memory that each reads and writes."""
+    """Collects the calls of one step, with the memory that each call reads and writes."""
 
     def __init__(self) -> None:
         scope = SimpleNamespace(
@@ -76,13 +76,13 @@ class ProgramTracer(OperatorTracer):
         return None
 
     def run(self, func: Any, args: Any, kwargs: Any, virtual: bool = True) -> Any:
-        """One operator; marks of the profiler are none."""
+        """Run one operator. Marks of the profiler do not count as operators."""
         if func.namespace == "profiler":
             return func(*args, **kwargs)
         return super().run(func, args, kwargs, virtual)
 
     def begin(self) -> None:
-        """Forget the program before this one."""
+        """Forget the previous program."""
         self._live, self.peaks, self.calls = [0, 0], {}, []
 
     def _key(self, tensor: Any) -> int:
@@ -106,12 +106,12 @@ class ProgramTracer(OperatorTracer):
 
 
 def _stored(tensor: Any) -> int:
-    """Bytes that can be read of a tensor at most: an expanded one is stored once."""
+    """The largest number of bytes that can be read of a tensor. An expanded tensor is stored once."""
     return min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes())
 
 
 class _NoDraws(torch.overrides.TorchFunctionMode):
-    """Weights are made without drawing their numbers, which nobody reads."""
+    """Creates weights without drawing their random numbers, because nothing reads them."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if getattr(func, "__name__", "") in _DRAWING:
@@ -122,7 +122,7 @@ class _NoDraws(torch.overrides.TorchFunctionMode):
 
 
 class ProgramFollower:
-    """Follows one program after another in this process, which is PyTorch's on a GPU that is not there from then on."""
+    """Traces one program after another in this process. From then on, PyTorch uses a virtual GPU in this process."""
 
     def __init__(self) -> None:
         vision_stand_in.provide()
@@ -132,7 +132,7 @@ class ProgramFollower:
         self._timm = timm
         self._reparameterize = reparameterize_model
         self._last: tuple[Any, ...] | None = None
-        # Sizes as they are, without the rounding that hides which grow with the batch.
+        # Exact sizes, because rounding would hide which of them grow with the batch.
         held_storages._GRANULE = 1
         self._tracer = ProgramTracer()
         gpu = {"name": "GPU", "memory_bytes": 1 << 40, "compute_capability": (8, 6), "multiprocessors": 82}
@@ -153,10 +153,10 @@ class ProgramFollower:
         widened: bool,
         parameters_m: float,
     ) -> dict[str, Any]:
-        """The operators of a program at the traced batch size, or why there are none.
+        """The operators of a program at the traced batch size, or the reason why there are none.
 
-        ``widened`` attention without a fused kernel is computed in float32. ``parameters_m`` is how many million
-        parameters the measured model had, which tells those whose branches were joined before.
+        ``widened``: attention without a fused kernel is computed in float32. ``parameters_m`` is the number of
+        parameters of the measured model in millions, which shows if its branches were joined before.
         """  # fmt: skip
         self._timm.layers.set_fused_attn(fused)
         torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(not widened)
@@ -172,7 +172,7 @@ class ProgramFollower:
         return {"why": why}
 
     def _model(self, name: str, given: dict[str, int], fused: bool, parameters_m: float) -> Any:
-        """The model with weights of its own, which are not drawn; the last one is used again."""
+        """The model with its own weights, which are not drawn. The last model is used again if it is the same."""
         key = (name, *given.items(), fused, parameters_m)
         if self._last is None or self._last[0] != key:
             self._last = None
@@ -184,7 +184,7 @@ class ProgramFollower:
         return model
 
     def _joined(self, model: Any, parameters_m: float) -> Any:
-        """The model, with branches joined where that is what was measured."""
+        """The model, with its branches joined if it was measured in that form."""
         if not _agree(model, parameters_m, 0.002):
             with contextlib.suppress(Exception):
                 joined = self._reparameterize(model)
@@ -225,7 +225,7 @@ class ProgramFollower:
                     model.parameters(), lr=1e-4, momentum=0.9, nesterov=True, foreach=None if fused else False
                 )
                 for parameter in model.parameters():
-                    # These are there before the step that counts.
+                    # Gradients exist before the step that counts.
                     parameter.grad = torch.zeros_like(parameter)
                     optimizer.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
                 tracer.calls = []
@@ -246,7 +246,7 @@ class ProgramFollower:
 
 
 def counted(calls: list[Seen]) -> list[tuple[Any, int]]:
-    """Equal calls as one row with their number."""
+    """Each distinct call with the number of its repetitions."""
     rows: dict[Any, int] = {}
     for call in calls:
         flops = linear(call.flops)
@@ -292,7 +292,7 @@ def _agree(model: Any, parameters_m: float, share: float) -> bool:
 
 
 def _places(model: Any) -> list[tuple[dict[str, Any], str, Any]]:
-    """Where a model has its tensors: the dictionary, the name in it, and the tensor."""
+    """The tensors of a model: the dictionary that holds each, its name in it, and the tensor."""
     found: list[tuple[dict[str, Any], str, Any]] = []
     for module in model.modules():
         for store in (module._parameters, module._buffers, vars(module)):
@@ -301,7 +301,7 @@ def _places(model: Any) -> list[tuple[dict[str, Any], str, Any]]:
 
 
 def _onto_gpu(model: Any, dtype: Any, order: Any, tracer: ProgramTracer) -> int:
-    """Virtual tensors in the place of the model's own; their bytes."""
+    """Replace the model's tensors by virtual ones. Returns their bytes."""
     held = 0
     made: dict[int, Any] = {}
     for store, name, tensor in _places(model):
@@ -326,7 +326,7 @@ def _virtual(tensor: Any, dtype: Any, order: Any, parameter: bool, tracer: Progr
 
 
 def main() -> None:
-    """Answer each program asked for on standard input, a line of JSON for a line of JSON."""
+    """Answer each request for a program on standard input, one line of JSON for each line of JSON."""
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     follower, why = None, ""

@@ -15,11 +15,11 @@ from typing import Any
 from operator_table import OperatorTable, TableStore
 
 FIRST_FUSED = (2, 0)
-"""The version of PyTorch that brought fused attention, and optimizers that step over all parameters at once."""
+"""The version of PyTorch that introduced fused attention, and optimizers that update all parameters at once."""
 FIRST_WIDENED = (2, 5)
-"""The version since which attention without a fused kernel is computed in float32, in 16 bits before."""
+"""The version since which attention without a fused kernel is computed in float32. Before, it was in 16 bits."""
 _UNFUSED = "_safe_softmax"
-"""The call that only attention without a fused kernel makes."""
+"""A call that only attention without a fused kernel makes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class ImageRow:
 
     @property
     def program(self) -> tuple[str, int, str, str, str, bool, bool, float]:
-        """The program that is traced for it: rows of one program differ in batch, GPU and 16-bit format only."""
+        """The program that is traced for the row. Rows of one program differ only in batch, GPU and 16-bit format."""
         precision = "amp" if self.precision.startswith("amp") else self.precision
         mode = "train" if self.training else "infer"
         return (
@@ -57,17 +57,17 @@ class ImageRow:
 
     @property
     def renamed(self) -> dict[str, str]:
-        """Number formats of the program by those of the row."""
+        """The number formats of the row, by the number formats of the traced program that they replace."""
         return {"float16": "bfloat16"} if "bf16" in self.precision else {}
 
     @property
     def step(self) -> tuple[object, ...]:
-        """Rows with equal ones make the same calls, on one GPU or another."""
+        """A key of the step. Rows with equal keys make the same calls, on any GPU."""
         return self.program, self.batch, self.compiled, tuple(self.renamed)
 
     @property
     def setting(self) -> tuple[str, str, str, bool]:
-        """Rows with equal ones differ in the model only."""
+        """A key of the setting. Rows with equal keys differ only in the model."""
         mode = "train" if self.training else "infer"
         return (
             mode,
@@ -100,7 +100,7 @@ def image_rows(folder: Path) -> list[ImageRow]:
 
 
 def sampled(rows: Sequence[ImageRow], models: int) -> list[ImageRow]:
-    """Rows of so many models, spread over the families and always the same."""
+    """Rows of ``models`` models, spread over the families. The choice is always the same."""
     by_family: dict[str, list[str]] = {}
     for model in sorted({row.model for row in rows}, key=lambda one: sha256(one.encode()).hexdigest()):
         family = next(row.family for row in rows if row.model == model)
@@ -115,7 +115,7 @@ def sampled(rows: Sequence[ImageRow], models: int) -> list[ImageRow]:
 
 
 class Programs:
-    """Operator tables of programs, from the store and else from a process that traces them one by one."""
+    """Operator tables of programs, from the store or from a process that traces them one by one."""
 
     def __init__(self, store: TableStore) -> None:
         self.store = store
@@ -124,14 +124,14 @@ class Programs:
         self.traced = 0
 
     def table(self, row: ImageRow) -> OperatorTable | None:
-        """The operators of a row's program; None where it cannot be traced."""
+        """The operators of a row's program. None if it cannot be traced."""
         key = self.key(row)
         if key not in self._read:
             self._read[key] = self.store.get(key)
         return self._read[key]
 
     def key(self, row: ImageRow) -> str:
-        """The name of a program in the store, tracing it where it is not there yet."""
+        """The name of a program in the store. Traces the program if it is not stored yet."""
         found = self._known(row)
         if found is None:
             found = json.dumps(row.program)
@@ -140,11 +140,11 @@ class Programs:
         return found
 
     def stored(self, row: ImageRow) -> bool:
-        """True if a row's program need not be traced."""
+        """True if a row's program is already stored."""
         return self._known(row) is not None
 
     def _known(self, row: ImageRow) -> str | None:
-        """The name of a stored program that makes the row's calls: its own, or that of the newest version."""
+        """The name of a stored program that makes the row's calls: its own, or the program of the newest version."""
         key, newest = json.dumps(row.program), json.dumps((*row.program[:5], True, True, row.parameters_m))
         if key in self.store:
             return key
@@ -153,7 +153,7 @@ class Programs:
         table = self.store.get(newest)
         if table is None:
             return newest
-        # Versions differ in attention: before fused kernels in all of it, then in what has no fused kernel.
+        # Versions differ in attention: before fused kernels in all attention, later only without a fused kernel.
         differs = ("scaled_dot_product", _UNFUSED) if row.torch < FIRST_FUSED else (_UNFUSED,)
         return None if any(mark in one.operator for one in table.calls for mark in differs) else newest
 

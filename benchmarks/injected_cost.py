@@ -1,9 +1,9 @@
-"""Tests that a cost shows on its line. The cost is known, because it was put there.
+"""Tests that Skyline shows a cost on its line, with known costs injected into scripts.
 
-The examples, and a script with every kind of hook, get stretches of sleeping or computing at places where training
-code spends its time: a dataset, a layer's forward, hooks of the backward pass, an optimizer's hook, the loop itself.
-Each stretch times itself with the script's own clock. The figure is the time that Skyline shows on
-that line over the time that the script measured there.
+The examples, and a script with every kind of hook, get stretches that sleep or compute at typical places of training
+code: a dataset, a layer's forward, hooks of the backward pass, an optimizer's hook, the loop itself. Each stretch
+times itself with the script's own clock. The figure is the time that Skyline shows on that line over the time
+that the script measured there.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _step():
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One place: milliseconds per iteration that went in, and that the line shows."""
+    """One place: the injected time and the time that the line shows, in ms per iteration."""
 
     script: str
     way: str
@@ -62,7 +62,7 @@ class Shown:
 
 
 def stretch(place: str, way: str, seconds: float, indent: str) -> list[str]:
-    """Source lines that spend so many seconds and note them; the middle one is the line to look at."""
+    """Source lines that spend ``seconds`` seconds and record them. The middle line is the one to check."""
     spend = _WAYS[way].format(s=seconds)
     return [
         f"{indent}_began = _time.perf_counter()",

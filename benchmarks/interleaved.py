@@ -1,4 +1,4 @@
-"""Scripts under a hand timer that take turns (``skyline.capture.turns``): one computes while the others are stopped."""
+"""Scripts under a hand timer in turns (``skyline.capture.turns``): one computes while the others are stopped."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from skyline.capture.turns import Turn
 
 HAND_TIMER = Path(__file__).with_name("hand_timer.py")
 WARMUP = 4
-"""Steps left out at the beginning: libraries choose their kernels and the allocator grows."""
+"""Steps left out at the beginning, while libraries choose their kernels and the allocator grows."""
 TURN_S = 0.6
 _STEPS_PER_TURN = 4
 _START_TIMEOUT_S = 240.0
@@ -25,9 +25,9 @@ _START_TIMEOUT_S = 240.0
 
 @dataclass(frozen=True, slots=True)
 class TimedScript:
-    """A script with its arguments and the interpreter that runs it, in the script's folder.
+    """A script with its arguments and its interpreter. It runs in the script's folder.
 
-    ``stamps`` is how many optimizer steps make one iteration: two in most GANs.
+    ``stamps`` is the number of optimizer steps in one iteration: two in most GANs.
     """
 
     script: Path
@@ -38,12 +38,12 @@ class TimedScript:
 
     @property
     def name(self) -> str:
-        """The script with its folder, as tables show it."""
+        """The script with its folder, as in tables."""
         return f"{self.script.parent.name}/{self.script.name}"
 
 
 class HandTimed:
-    """A script under the hand timer; between turns its whole process group is stopped."""
+    """A script under the hand timer. Between turns its whole process group is stopped."""
 
     def __init__(self, subject: TimedScript) -> None:
         self._folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
@@ -59,7 +59,7 @@ class HandTimed:
                 *subject.arguments,
             ],
             cwd=subject.folder or subject.script.parent,
-            # A script may ask the terminal for its size; in a session of its own it cannot be stopped by it.
+            # A script may ask the terminal for its size. In its own session the terminal cannot stop it.
             stdin=None if sys.stdin is not None and sys.stdin.isatty() else subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -79,16 +79,16 @@ class HandTimed:
 
     @property
     def pid(self) -> int:
-        """Of the script's process."""
+        """The id of the script's process."""
         return self._process.pid
 
     @property
     def steps(self) -> int:
-        """The number of iterations that it has done."""
+        """The number of finished iterations."""
         return len(self._read()) // self._per_iteration
 
     def turn(self) -> Turn | None:
-        """Let it run for a moment, and for a few steps at least; None once the script has ended."""
+        """Let the script run for a moment and at least a few steps. None once the script has ended."""
         begin = time.monotonic()
         if self._process.poll() is not None:
             return None
@@ -100,7 +100,7 @@ class HandTimed:
                 break
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGSTOP)
-        # The first stamp ends a step that began before the pause; each later one ends a step of this turn.
+        # The first stamp ends a step that began before the pause. Each later stamp ends a step of this turn.
         inside = inside[:: self._per_iteration]
         steps = [(after - before) * 1e3 for before, after in pairwise(inside)]
         return Turn(statistics.median(steps)) if len(steps) >= _STEPS_PER_TURN else None

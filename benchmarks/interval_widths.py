@@ -1,7 +1,7 @@
-"""Widths of intervals that hold nine in ten measured steps, and ratios of steps that differ in one choice.
+"""Widths of intervals that contain nine in ten measured steps, and ratios of steps that differ in one choice.
 
-An interval joins the kinds of calls of a step: the deviation of each kind is known, and one factor for the kind of step
-stretches all of them (split conformal prediction). Ratios have one half width in logarithms.
+An interval combines the kinds of calls of a step. The deviation of each kind is known, and one factor per kind of step
+scales all of them (split conformal prediction). Ratios have a single half width in logarithms.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from skyline_predictors.mixed.step_width import StepKind
 
 COVERED = 0.9
 _USUAL = 0.12
-"""Standard deviation of a kind's logarithm before anything is known of it."""
+"""Prior standard deviation of the logarithm of a kind."""
 _NORMAL = 1.645
-"""Between this many standard deviations either way lie nine tenths of a normal distribution."""
+"""Half width, in standard deviations, that contains nine tenths of a normal distribution."""
 _WIDEST = 32.0
-"""The largest factor that is looked for."""
+"""Upper limit of the search for a factor."""
 Chosen = NDArray[np.bool_]
 Shares = Mapping[str, Floats]
 
 
 @dataclass(frozen=True, slots=True)
 class Predicted:
-    """Times in µs, with the shares of kinds of call in them."""
+    """Predicted times in µs, with the share of each kind of call."""
 
     us: Floats
     shares: dict[str, Floats]
 
     def part(self, chosen: Chosen) -> Predicted:
-        """That of some rows."""
+        """The predictions of some rows."""
         return Predicted(self.us[chosen], {kind: one[chosen] for kind, one in self.shares.items()})
 
 
@@ -50,7 +50,7 @@ class Ends:
 
 @dataclass(frozen=True, slots=True)
 class Twins:
-    """Places of two rows that differ in one choice, and the group that their ratio counts in."""
+    """The indices of two rows that differ in one choice, and the group of their ratio."""
 
     group: str
     over: int
@@ -68,7 +68,7 @@ def kind_of(row: ImageRow) -> StepKind:
 
 
 def ends(spread: Mapping[str, float], shares: Shares, factor: float | Floats = 1.0) -> Ends:
-    """The ends of steps' intervals, joined over the kinds of call as the product does."""
+    """The ends of the intervals of steps, combined over the kinds of call as in the product."""
     below = above = np.zeros(1)
     for kind, share in shares.items():
         wide = np.exp(_NORMAL * spread[kind] * factor)
@@ -78,7 +78,7 @@ def ends(spread: Mapping[str, float], shares: Shares, factor: float | Floats = 1
 
 
 def needed(measured_us: Floats, predicted: Predicted, spread: Mapping[str, float]) -> Floats:
-    """By row, the least factor with which its interval holds the measured time."""
+    """For each row, the smallest factor with which its interval contains the measured time."""
     ratio = measured_us / predicted.us
     low, high = np.zeros(len(ratio)), np.full(len(ratio), _WIDEST)
     for _ in range(30):
@@ -90,21 +90,21 @@ def needed(measured_us: Floats, predicted: Predicted, spread: Mapping[str, float
 
 
 def held(scores: Floats) -> float:
-    """The score that a new one does not exceed with the probability that is meant: rank ``ceil((n + 1) * 0.9)``."""
+    """The score that a new one does not exceed with the intended probability: rank ``ceil((n + 1) * 0.9)``."""
     ordered = np.sort(scores)
     return float(ordered[min(len(ordered), ceil((len(ordered) + 1) * COVERED)) - 1])
 
 
 def spreads(residuals: Floats, shares: Shares) -> dict[str, float]:
-    """By kind of call, the standard deviation that explains the residuals best when kinds are off independently.
+    """The standard deviation of each kind of call that explains the residuals best, if the kinds err independently.
 
-    Likelihood is climbed by the multiplicative steps of variance components, from a tenth each; then all are scaled so
-    that nine tenths of the residuals lie inside.
+    The likelihood is maximised by the multiplicative steps of variance components. Then all deviations are scaled so
+    that nine tenths of the residuals are inside.
     """
     names = sorted(shares)
     squares = np.array([shares[name] for name in names]).T ** 2
     variances = np.full(len(names), _USUAL**2)
-    # As much is known before the residuals are seen as a twentieth of them say.
+    # The prior has the weight of a twentieth of the residuals.
     known = len(residuals) / 20
     for _ in range(60):
         expected = squares @ variances
@@ -120,16 +120,16 @@ def spreads(residuals: Floats, shares: Shares) -> dict[str, float]:
 
 
 def all_spreads(measured_us: Floats, predicted: Predicted) -> dict[str, float]:
-    """The deviations by which all predictions of rows left out were off."""
+    """The deviations of all predictions of rows left out."""
     return spreads(np.log(measured_us / predicted.us), predicted.shares)
 
 
 def crossed(
     rows: Sequence[ImageRow], measured_us: Floats, half: NDArray[np.int64], seen: Predicted, unseen: Predicted
 ) -> tuple[Ends, Ends]:
-    """Intervals of each row by the other half of the families, on GPUs that were fitted on and on others.
+    """Intervals of each row from the other half of the families, on GPUs used in the fit and on other GPUs.
 
-    On the latter, the factor comes from other GPUs where steps of the kind were measured on any.
+    For the latter, the factor comes from other GPUs if steps of the kind were measured on any.
     """
     kinds = np.array([kind_of(row).value for row in rows])
     gpus = np.array([row.gpu for row in rows])
@@ -150,7 +150,7 @@ def crossed(
 
 
 def twins(rows: Sequence[ImageRow]) -> list[Twins]:
-    """Pairs of rows: channels last and first, compiled and not."""
+    """Pairs of rows: channels last over channels first, and compiled over not compiled."""
     by_key = {_key(row, row.layout, row.compiled): place for place, row in enumerate(rows)}
     found: list[Twins] = []
     for place, row in enumerate(rows):
@@ -168,9 +168,9 @@ def twins(rows: Sequence[ImageRow]) -> list[Twins]:
 def ratio_widths(
     pairs: Sequence[Twins], half: NDArray[np.int64], errors: Floats, *, unseen: bool = False
 ) -> Floats:
-    """By pair, the half width of its ratio in logarithms: that of the other half of the families.
+    """The half width of the ratio of each pair in logarithms, from the other half of the families.
 
-    Of an ``unseen`` GPU, that of other GPUs where the choice was measured on any.
+    For an ``unseen`` GPU it comes from other GPUs, if the choice was measured on any.
     """
     choices = np.array([pair.group.rpartition(",")[0] for pair in pairs])
     gpus = np.array([pair.group.rpartition(",")[2] for pair in pairs])

@@ -1,10 +1,10 @@
-"""Compares the iteration time that Skyline measures with that of the script without it.
+"""Compares the iteration time that Skyline measures with the iteration time of the script without Skyline.
 
-For each script three runs are alive and take short turns: by hand, by Skyline (its own child process, held and
-released as in every profile), and by hand again. The figure is Skyline's median step over the mean of the two hand
-timings around it, round by round; the null is the second hand timing over the first. Two processes of one script may
-differ by some per cent for as long as they live, so everything is done several times with fresh processes. A script
-whose null is off by more than 3 % has not been measured.
+For each script, three runs take short turns: timed by hand, by Skyline (its own child process, held and released as in
+every profile), and by hand again. The figure is Skyline's median step over the mean of the two hand timings around it,
+round by round. The null is the second hand timing over the first. Two processes of one script may differ by some per
+cent for their whole life, so everything is repeated with fresh processes. A script whose null is off by more than 3 %
+does not count as measured.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ class SkylineTimed:
 
     @property
     def pid(self) -> int:
-        """Of the script's process."""
+        """The id of the script's process."""
         return self._child.pid
 
     def turn(self) -> Turn | None:
-        """As long as a turn by hand; the first iteration wakes the caches and is dropped."""
+        """A turn as long as a turn by hand. The first iteration fills the caches and is dropped."""
         iterations = max(4, min(5000, round(_TURN_MS / self._typical_ms)))
         try:
             rows = run_bare(self._child, iterations + 1)[1:]
@@ -72,7 +72,7 @@ class SkylineTimed:
 
 
 def measure(subject: TimedScript, repeats: int, rounds: int) -> list[Round]:
-    """All rounds of all repeats, each repeat with processes of its own."""
+    """All rounds of all repeats, each repeat with its own processes."""
     done: list[Round] = []
     for _ in range(repeats):
         with ExitStack() as stack:
@@ -100,7 +100,7 @@ def row(subject: TimedScript, rounds: list[Round]) -> tuple[list[str], dict[str,
 
 
 def subjects(scripts: list[str], interpreter: str) -> list[TimedScript]:
-    """From command lines; the examples, each in a folder of its own, where none is given."""
+    """The scripts from command lines. By default the examples, each in its own folder."""
     if not scripts:
         return [TimedScript(path) for path in sorted(EXAMPLES.glob("*.py"))]
     parsed = (shlex.split(script) for script in scripts)

@@ -1,12 +1,12 @@
 """Runs a training script with fixed samples and records its losses, as one rank of several or as all of them at once.
 
-``python joined_ranks.py COUNT RANKS FOLDER SCRIPT [ARGS...]`` writes, after COUNT backward passes, the loss of each and
-the norm of the gradients at each update to ``FOLDER/losses.RANK.json``. RANKS is 0 for a script that is a rank by
-itself. For RANKS = N the script, which knows nothing of ranks, computes as N of them would together: its loaders
-deliver batches of N times the size, in the order in which ``DistributedSampler`` deals the samples out, batches that
-``torch.randint`` draws come from the N generators, and batch normalization goes by each N-th sample. In every case
-dropout is off, and whatever chance a sample needs (its crop, its noise) is seeded by its number, since the ranks draw
-those numbers in another order than one process. It shares no code with Skyline.
+``python joined_ranks.py COUNT RANKS FOLDER SCRIPT [ARGS...]`` writes, after COUNT backward passes, the loss of each
+pass and the norm of the gradients at each update to ``FOLDER/losses.RANK.json``. RANKS is 0 for a script that is a rank
+itself. For RANKS = N, the script, which has no code for ranks, computes what N ranks would compute together: its
+loaders deliver batches of N times the size, in the order in which ``DistributedSampler`` distributes the samples.
+Batches drawn by ``torch.randint`` come from the N generators, and batch normalization uses each N-th sample. Dropout is
+always off. The randomness of a sample (its crop, its noise) is seeded by its number, because ranks draw these numbers
+in another order than one process. It shares no code with Skyline.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from torch.utils.data._utils.fetch import _MapDatasetFetcher
 
 
 def fix_samples() -> None:
-    """The same chance for the same sample, wherever it is read."""
+    """Make the randomness of a sample independent of where it is read."""
     for name in ("dropout", "dropout1d", "dropout2d", "dropout3d"):
         setattr(functional, name, lambda given, *args, **kwargs: given)
 
@@ -55,7 +55,7 @@ def _sample(dataset: Dataset[Any], index: int) -> Any:
 
 
 def join(ranks: int) -> None:
-    """One process computes what so many ranks compute together."""
+    """Make one process compute what ``ranks`` ranks compute together."""
     made = inspect.signature(DataLoader.__init__)
     plain_init, plain_randint, plain_norm = DataLoader.__init__, torch.randint, functional.batch_norm
     generators: list[torch.Generator] = []
@@ -104,7 +104,7 @@ _NORM = inspect.signature(functional.batch_norm)
 
 
 def record(count: int, folder: Path) -> None:
-    """Ends the process after so many backward passes, and writes what it saw."""
+    """End the process after ``count`` backward passes, and write the record."""
     rank = int(os.environ.get("RANK", "0"))
     losses: list[float] = []
     norms: list[float] = []
@@ -129,7 +129,7 @@ def record(count: int, folder: Path) -> None:
         if len(losses) >= count:
             end()
             if torch.distributed.is_initialized():
-                # All gradients are exchanged; a rank that leaves first may cut off the others' last message.
+                # All gradients are exchanged, but a rank that ends first may cut off the last message of the others.
                 with contextlib.suppress(RuntimeError):
                     torch.distributed.barrier()
             os._exit(0)
@@ -144,7 +144,7 @@ def main() -> None:
         torch.set_default_dtype(torch.float64)
         torch.Tensor.float = torch.Tensor.double  # type: ignore[method-assign,assignment]
     fix_samples()
-    # A rank by itself draws the samples in the order of its sampler; so does a script that stands for one.
+    # A single rank draws the samples in the order of its sampler. A script that stands for a rank does the same.
     if int(ranks):
         join(int(ranks))
     record(int(count), Path(folder))

@@ -1,4 +1,4 @@
-"""Measurements of a script's changes, kept in a folder: a long measurement can be stopped and continued."""
+"""Measurements of a script's changes, stored in a folder so that a long measurement can be stopped and continued."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Measured(Protocol):
 
     @property
     def valid(self) -> bool:
-        """True if the null, the script over itself, came out as one during the measurement."""
+        """True if the null, the script over itself, was one within the tolerance during the measurement."""
         ...
 
 
@@ -30,7 +30,7 @@ _Change = TypeVar("_Change")
 
 @dataclass(slots=True)
 class Deadline:
-    """A limit in seconds: nothing begins after it, nor before it where another batch would not fit in."""
+    """A time limit in s. No batch starts after it, or so late that it would probably end after it."""
 
     within_s: float = math.inf
     _began_s: float = field(default_factory=time.monotonic)
@@ -42,15 +42,15 @@ class Deadline:
         return time.monotonic() - self._began_s + self._longest_s > self.within_s
 
     def took(self, seconds: float) -> None:
-        """A batch took so long."""
+        """Record the duration of a batch."""
         self._longest_s = max(self._longest_s, seconds)
 
 
 class KeptRows(Generic[_Row]):
-    """The profile and the rows of one script, by the words of each change; None for one that did not run.
+    """The profile of one script, and its rows by the words of each change. None for a change that did not run.
 
-    Without a folder nothing outlives the process. Rows whose null was off do not count as measured: they are measured
-    again whatever they said.
+    Without a folder nothing outlives the process. Rows whose null was off do not count as measured and are always
+    measured again.
     """
 
     def __init__(self, folder: Path | None, name: str, kind: type[_Row]) -> None:
@@ -62,7 +62,7 @@ class KeptRows(Generic[_Row]):
             self._rows = msgspec.json.decode(path.read_bytes(), type=dict[str, kind | None])
 
     def profile(self, taken: Callable[[], Profile]) -> Profile:
-        """The profile that all predictions start from: taken once, whenever the rows are measured."""
+        """The profile that all predictions start from. It is made once, even if the rows are measured later."""
         if self._folder is None:
             return taken()
         found = sorted(self._folder.glob(f"*{SUFFIX}"))
@@ -73,14 +73,14 @@ class KeptRows(Generic[_Row]):
         return profile
 
     def measured(self, words: str) -> bool:
-        """True if the change was measured with a null that holds, or was seen not to run."""
+        """True if the change was measured with a valid null, or was found not to run."""
         if words not in self._rows:
             return False
         row = self._rows[words]
         return row is None or row.valid
 
     def put(self, rows: dict[str, _Row | None]) -> None:
-        """Keep the rows of a batch, beyond this process where there is a folder."""
+        """Store the rows of a batch, also in the folder if there is one."""
         self._rows |= rows
         path = self._path
         if path is not None:
@@ -97,7 +97,7 @@ class KeptRows(Generic[_Row]):
 
 
 def batches(changes: Sequence[_Change], at_once: int) -> Iterator[Sequence[_Change]]:
-    """The changes in batches of about the same size, ``at_once`` at most; 0: all at once."""
+    """The changes in batches of about equal size, at most ``at_once`` each; 0: all at once."""
     count = math.ceil(len(changes) / at_once) if at_once else min(1, len(changes))
     for number in range(count):
         yield changes[number * len(changes) // count : (number + 1) * len(changes) // count]

@@ -1,7 +1,7 @@
-"""Record a few steps of a training script by PyTorch's own profiler, and what memory it needed.
+"""Record a few steps of a training script with PyTorch's own profiler, and its memory.
 
-Run as ``python kineto_steps.py OUT SCRIPT [ARGS...]``: writes OUT.json.gz, the trace of three steps after a few others,
-and OUT.memory.json, then ends the script. It needs PyTorch alone.
+Run as ``python kineto_steps.py OUT SCRIPT [ARGS...]``. Writes OUT.json.gz, the trace of three steps after a few
+others, and OUT.memory.json, then ends the script. It needs only PyTorch.
 """
 
 from __future__ import annotations

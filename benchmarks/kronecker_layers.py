@@ -2,11 +2,11 @@
 
     python benchmarks/kronecker_layers.py [--rounds 12]
 
-Parts, by the number of blocks: the product with the smaller factor, both of its gradients, a copy in which so many
-numbers follow one another before it jumps, and a bias that is added. Each is timed on one thread and on all of them, on
-tensors in the last-level cache. Then whole layers, forward and backward, in turns with the plain layer from whose time
-the model predicts them. The constants of ``skyline.whatif.cost.small_factors`` come from here. The process keeps its
-memory (``MALLOC_*``): what the system takes to provide blocks is another cost.
+The parts are measured by number of blocks: the product with the smaller factor, both of its gradients, a strided copy
+by the number of consecutive numbers, and the addition of a bias. Each is timed on one thread and on all threads, on
+tensors in the last-level cache. Then whole layers run forward and backward, in turns with the plain layer from whose
+time the model predicts them. The constants of ``skyline.whatif.cost.small_factors`` come from here. The process keeps
+its memory (``MALLOC_*``), because the system's time to provide blocks is another cost.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ BLOCKS = (2, 4, 8, 16, 32)
 NUMBERS = (1 << 16, 1 << 20)
 RUNS = (2, 4, 8, 16, 32, 64, 128)
 _FEW, _MANY, _FEW_UP_TO = 4, 64, 32
-"""The other side of a block: many columns to each of a few blocks, and the other way round in the copy back."""
+"""The other side of a block: many columns for each of a few blocks, and the reverse in the copy back."""
 SIZES = (
     (2560, 128, 512),
     (2560, 512, 128),
@@ -48,13 +48,13 @@ SIZES = (
 """Rows, inputs and outputs: an encoder of routes, points, a small GPT, and layers with few rows."""
 _LEAST_S = 2e-3
 _BYTES = 8.0
-"""A plain operator reads a number and writes one."""
+"""Bytes per number of a plain operator, which reads one number and writes one."""
 _WARM_UP = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """ns for each number that a part goes over, on one thread and on all."""
+    """Time of a part in ns per number, on one thread and on all threads."""
 
     part: str
     blocks: int
@@ -65,7 +65,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A pass of a layer: µs with one weight and with both factors, and the prediction over the latter."""
+    """A pass of a layer: its time in µs with one weight and with two factors, and the prediction over the latter."""
 
     rows: int
     inputs: int
@@ -80,7 +80,7 @@ class Row:
 
 
 def quickest_us(run: Callable[[], object], rounds: int) -> float:
-    """µs of a run; the quickest round counts, since other programs only ever add."""
+    """The time of a run in µs. The fastest round counts, because other programs only add time."""
     took: list[float] = []
     for turn in range(rounds + 1):
         count, began = 0, time.perf_counter()
@@ -93,7 +93,7 @@ def quickest_us(run: Callable[[], object], rounds: int) -> float:
 
 
 def on_threads(run: Callable[[], object], rounds: int, threads: int) -> tuple[float, float]:
-    """µs on one thread and on all."""
+    """The time on one thread and on all threads, in µs."""
     torch.set_num_threads(1)
     one = quickest_us(run, rounds)
     torch.set_num_threads(threads)
@@ -101,7 +101,7 @@ def on_threads(run: Callable[[], object], rounds: int, threads: int) -> tuple[fl
 
 
 def parts(rounds: int, threads: int) -> list[Part]:
-    """All parts, by the number of blocks or of numbers in a run."""
+    """All parts, by the number of blocks or of consecutive numbers."""
     found: list[Part] = []
 
     def add(part: str, blocks: int, numbers: int, run: Callable[[], object]) -> None:
@@ -125,7 +125,7 @@ def parts(rounds: int, threads: int) -> list[Part]:
 
 
 def layers(rounds: int, rate: Interval) -> list[Row]:
-    """Whole layers, in turns with the plain ones; ``rate`` is that of plain operators, in bytes per µs."""
+    """Whole layers, in turns with the plain ones. ``rate`` is the rate of plain operators, in bytes per µs."""
     found: list[Row] = []
     for rows, inputs, outputs in SIZES:
         for blocks in BLOCKS[:4]:
@@ -150,11 +150,11 @@ def layers(rounds: int, rate: Interval) -> list[Row]:
 def predicted(
     layer: KroneckerLinear, rows: int, one_us: float, rate: Interval, end: End, *, back: bool
 ) -> float:
-    """As the what-if does it, but for the calls: the large product by its operations, and what comes next to it."""
+    """The prediction of the what-if without calls: the large product by its operations, and the other parts."""
     split = Split.of(LargerFactor.of(layer), rows, back=back)
     small = SmallFactor(rows, layer.inputs, layer.outputs, layer.structure.blocks)
     more_us = added_us(small, torch.get_num_threads(), rate, end, back=back)
-    # The process keeps its memory: no block has a cost.
+    # The process keeps its memory, so blocks cost nothing.
     return predicted_us(one_us, split, getattr(HALF_RATE, end), 0.0) + more_us
 
 

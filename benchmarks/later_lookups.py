@@ -1,10 +1,10 @@
-"""Run a script, and count which rows of its embeddings later iterations look up, and how far a step changes them.
+"""Run a script, and count which rows of its embeddings later iterations look up, and how much a step changes them.
 
     python benchmarks/later_lookups.py OUT FIRST COUNT STEPS MEGABYTES CHANGE SCRIPT [ARGUMENTS]
 
-From iteration FIRST on it counts COUNT iterations, and ends the script. The hottest rows are chosen in every other
-iteration, and their share is counted in the remaining ones; then the other way round. Rows that a step hardly changes
-are counted in the first STEPS of these iterations and in the last ones. Needs torch alone, as the script does.
+From iteration FIRST on, it counts COUNT iterations, and then ends the script. The hottest rows are chosen in every
+other iteration, and their share is counted in the remaining ones; then the other way round. Rows that a step hardly
+changes are counted in the first STEPS of these iterations and in the last ones. It needs only torch, like the script.
 """
 
 import json
@@ -56,7 +56,7 @@ class Counter:
         self._before = {one: one.weight.detach()[rows].clone() for one, rows in self._seen.items()}  # type: ignore[operator,index]
 
     def after_step(self, *_: object) -> None:
-        """Compare them, and end the script after the last iteration."""
+        """Compare the stored rows with the new ones, and end the script after the last iteration."""
         steady = rows = 0
         for module, before in self._before.items():
             moved = (module.weight.detach()[self._seen[module]] - before).norm(dim=1)  # type: ignore[operator,index]
@@ -72,7 +72,7 @@ class Counter:
             os._exit(0)
 
     def shares(self) -> dict[str, float]:
-        """Of lookups that the hottest rows answer, chosen in either half; of rows that hardly change; and all bytes."""
+        """The shares of lookups in the hottest rows and of rows that hardly change, and the bytes of all tables."""
         per_row = [one.weight[0].numel() * one.weight.element_size() for one in self._tables]  # type: ignore[operator,index]
         sizes = torch.cat(
             [

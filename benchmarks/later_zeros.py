@@ -1,9 +1,9 @@
-"""Run a script, and count the zeros that its layers multiply in later iterations, and the bits that their values need.
+"""Run a script, and count the zeros that its layers multiply in later iterations, and the bits their values need.
 
     python benchmarks/later_zeros.py OUT FIRST COUNT SCRIPT [ARGUMENTS]
 
-From iteration FIRST on it looks at every value of COUNT iterations, and ends the script. Needs torch alone, as the
-script does.
+From iteration FIRST on, it examines every value of COUNT iterations, and then ends the script. It needs only torch,
+like the script.
 """
 
 import json
@@ -34,7 +34,7 @@ class Counter:
         self._bits = [[0.0, 0.0], [0.0, 0.0]]
 
     def look(self, module: torch.nn.Module, given: tuple[Any, ...], result: Any) -> None:
-        """Count what a layer is called with, and the gradient of its result."""
+        """Count the values of a layer's input, and of the gradient of its result."""
         if type(module) not in _LAYERS or not module.training or self._iteration < self._first:
             return
         half = self._iteration % 2
@@ -61,7 +61,7 @@ class Counter:
             os._exit(0)
 
     def shares(self) -> dict[str, list[float]]:
-        """Of both halves: the share of the multiplications without a zero, and of 16 bits that values need."""
+        """For both halves, the share of multiplications without a zero, and the share of 16 bits that values need."""
         return {
             "factors": [1 - self._skipped(half) for half in (0, 1)],
             "bits": [used / stored for used, stored in self._bits],

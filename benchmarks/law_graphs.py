@@ -1,7 +1,7 @@
-"""The laws of what-ifs on generated graphs: five hundred for each law, from a seed that is on the page.
+"""Checks the laws of what-ifs on generated graphs: five hundred for each law, from a seed stated on the page.
 
-The laws are ``tests/core/whatif/test_laws.py``, in their long form. Examples that failed earlier are not tried again:
-the graphs are those of the seed alone.
+The laws are in ``tests/core/whatif/test_laws.py``, in their long form. Examples that failed earlier are not replayed:
+the graphs come only from the seed.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Real scripts with a change made by hand, for what-ifs that write no rewrite."""
+"""Real scripts with a change made by hand, for what-ifs without a rewrite."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 Edit = tuple[str, str, str]
-"""A file beside the script, the text in it, which is there once, and the text in its place."""
+"""A file next to the script, a text that occurs once in it, and its replacement."""
 
 SCANNED = '''
 
@@ -52,11 +52,11 @@ def scanned(layers, x):
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A what-if on a script: a path from the repository's root, or a name in ``corpus.toml``.
+    """A what-if on a script, which is a path from the repository's root or a name in ``corpus.toml``.
 
-    ``settings`` make a public script small enough for a processor, in both forms. ``{parts}`` in an edit is the number
-    of sub-batches. Without ``edits`` shares are compared, of lookups, rows, multiplications or bits; for an interval
-    between checkpoints ``values`` are the iterations that Skyline writes.
+    ``settings`` make a public script small enough for a CPU, in both forms. ``{parts}`` in an edit is the number of
+    sub-batches. Without ``edits``, shares of lookups, rows, multiplications or bits are compared. For the interval
+    between checkpoints, ``values`` are the numbers of iterations that Skyline writes.
     """
 
     whatif: str
@@ -165,7 +165,7 @@ CASES = (
             ("trans_e", ()),
         )
     ),
-    # A batch of 1 makes an epoch of 4,000 batches: the script counts from 1 in each. Two of them are an iteration.
+    # A batch of 1 makes epochs of 4,000 batches, in which the script counts from 1. Two batches are an iteration.
     Case(
         "checkpoint_every",
         "small_language_model",

@@ -1,14 +1,14 @@
-"""Changes of the model itself in one table: predicted first, then measured, from the pages that other scripts write.
+"""A table of changes of the model itself, predicted first and then measured, from the pages of other scripts.
 
 Reads the figures of ``pruning.py``, ``adaptive_softmax.py``, ``fused_jobs.py``, ``divided_models.py``,
 ``sweep_curves.py`` and of what-ifs on whole scripts (``leaner_rows.py``, ``whatifs.py``, ``unseen_whatifs.py``) in a
-folder of result files. It measures nothing. Each row is a ratio of iteration times, changed over unchanged; of fused
-runs, the fused iteration over that of one run, and "no change" takes as many iterations as there are runs; of a curve,
-the time at its last value over that at its first one, of those that did not run for the answer. Rows of shares compare
-a share of lookups or of rows: their errors are differences of shares, as a ratio of two small ones says nothing. An
-answer that nothing is gained has no error: it is right where the form by hand gains nothing. The range of a share that
-is not known goes from none to all, and counts neither as right nor as wrong. A row whose null departs from 1 by more
-than ``NULL_TOLERANCE`` is left out of the sums. Signs are counted twice (``SIGNS``).
+folder of result files. It measures nothing. Each row is a ratio of iteration times, changed over unchanged. For fused
+runs it is the fused iteration over an iteration of one run, and "no change" takes as many iterations as there are runs.
+For a curve it is the time at the last value over the time at the first value, among values that did not run for the
+answer. Rows of shares compare a share of lookups or of rows. Their errors are differences of shares, because a ratio of
+two small shares says nothing. An answer that nothing is gained has no error: it is right if the form by hand gains
+nothing. The range of an unknown share is from none to all, and counts neither as right nor as wrong. A row whose null
+differs from 1 by more than ``NULL_TOLERANCE`` is left out of the sums. Signs are counted twice (``SIGNS``).
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ CHANGES = (
 )
 _NO_GAIN = "no gain"
 _GAIN = 0.02
-"""A smaller part of an iteration is no gain."""
+"""Smallest share of an iteration that counts as a gain."""
 SIGNS = (
     "Signs are counted on rows whose measured effect exceeds 2 % and the departure of the null. *Right sign*: the "
     "likely value lies on the measured side of no change, however wide its range. *Clear and right*: of the answers "
     "whose whole range lies on one side, those on the measured one; the others, whose range holds no change, are "
     "shown to users as no clear gain. An answer that nothing is gained is clear."
 )
-"""The rule of both counts, as the page states it."""
+"""The rule of both counts, as on the page."""
 SHARES = (
     "Errors of shares are differences, in points: 0.02 for 0.01 is one point off, which the sums take as 1 %."
 )
@@ -88,11 +88,11 @@ class LeanerRow:
     nothing: bool = False
     """True if the answer was that nothing is gained."""
     share: bool = False
-    """True if shares of lookups, rows or values are compared, and not times."""
+    """True if shares of lookups, rows or values are compared instead of times."""
 
     @property
     def error(self) -> float:
-        """The predicted over the measured ratio, less one; of a share, the difference."""
+        """The predicted over the measured ratio, minus one. For a share, the difference."""
         return self._off(self.predicted)
 
     @property
@@ -110,29 +110,29 @@ class LeanerRow:
 
     @property
     def holds(self) -> bool:
-        """True if the predicted range contains the measured ratio, or nothing is gained as was said."""
+        """True if the predicted range contains the measured ratio, or if nothing is gained as predicted."""
         if self.nothing:
             return self.measured >= 1 - _GAIN
         return self.low <= self.measured <= self.high
 
     @property
     def bounded(self) -> bool:
-        """False for a range of a share from none to all, which says that the share is not known."""
+        """False if the range of a share is from none to all, so that the share is not known."""
         return (self.low, self.high) != (0.0, 1.0)
 
     @property
     def sign_seen(self) -> bool:
-        """True if the effect is larger than the null's departure."""
+        """True if the effect is larger than the deviation of the null."""
         return abs(self.measured / self.unchanged - 1) > max(abs(self.null - 1), _GAIN)
 
     @property
     def right_sign(self) -> bool:
-        """True if the effect was predicted on the side on which it was measured."""
+        """True if the predicted and the measured effect have the same sign."""
         return (self.predicted < self.unchanged) == (self.measured < self.unchanged)
 
     @property
     def clear(self) -> bool:
-        """True if the whole range lies on one side of no change, or the answer is that nothing is gained."""
+        """True if the whole range is on one side of no change, or if the answer is that nothing is gained."""
         return self.nothing or not self.low <= self.unchanged <= self.high
 
 
@@ -141,7 +141,7 @@ def _figures(results: Path, name: str) -> Any:
     if not path.is_file():
         return None
     content = json.loads(path.read_text(encoding="utf-8"))
-    # The oldest files hold the figures alone.
+    # The oldest files have only the figures.
     return content["figures"] if isinstance(content, dict) else content
 
 
@@ -163,7 +163,7 @@ def _is_share(said: Mapping[str, Any]) -> bool:
 
 
 def _unchanged(said: Mapping[str, Any]) -> float:
-    # Of a share, the rule says what it would be without any skew, or without training.
+    # For a share, the rule gives its value without any skew, or without training.
     return float(said["rule"]) if _is_share(said) else 1.0
 
 
@@ -187,12 +187,12 @@ def _of_curves(found: Sequence[Mapping[str, Any]]) -> Iterator[LeanerRow]:
         low, high = (last[name] / first[name] for name in ("low_ms", "high_ms"))
         if last.get("provenance") == "interpolated":
             low, high = (said * _ratio_end(first, last, *ends) for ends in (("high", "low"), ("low", "high")))
-        # Without runs, the ranges of both times are of one machine: they do not bound their ratio.
+        # Without runs, the ranges of both times share the error of one machine, so they do not bound the ratio.
         yield LeanerRow("sweep", script, change, seen, said, low, high, 1.0, 1.0, "sweep_curves")
 
 
 def _ratio_end(first: Mapping[str, Any], last: Mapping[str, Any], end: str, other: str) -> float:
-    """An end of the range of a ratio over the ratio; errors of interpolated times are independent."""
+    """An end of the range of a ratio, relative to the ratio. Errors of interpolated times are independent."""
     apart = (
         log(point[f"{name}_ms"] / point["predicted_ms"]) for point, name in ((first, end), (last, other))
     )
@@ -221,7 +221,7 @@ def _of_fused(found: Sequence[Mapping[str, Any]]) -> Iterator[LeanerRow]:
 
 
 def rows(results: Path) -> tuple[list[LeanerRow], list[str]]:
-    """All rows of a folder, and the names of pages that it lacks."""
+    """All rows of a folder, and the names of missing pages."""
     found: list[LeanerRow] = []
     missing: list[str] = []
     pruned = _figures(results, "pruning")
@@ -253,9 +253,9 @@ def rows(results: Path) -> tuple[list[LeanerRow], list[str]]:
 
 
 def _latest(found: Sequence[LeanerRow]) -> Iterator[LeanerRow]:
-    """Of a change that was measured again, the valid row of the first page in the list; the other pages keep theirs.
+    """The rows without duplicates: a change that was measured again has the valid row of the first page in the list.
 
-    A script may be on a page twice, with other arguments: its rows are in the same order on each page.
+    A script may be on a page twice with other arguments. Its rows are in the same order on each page.
     """
     counts = Counter[tuple[str, str, str, str]]()
     keyed: list[tuple[tuple[str, str, str, int], LeanerRow]] = []
@@ -311,7 +311,7 @@ def _off(error: float, row: LeanerRow) -> str:
 
 
 def _sign(row: LeanerRow) -> str:
-    """As the table says it; empty where no effect was measured beyond the noise."""
+    """The cell of the table. Empty if no effect beyond the noise was measured."""
     if not row.sign_seen:
         return ""
     said = "right" if row.right_sign else "wrong"

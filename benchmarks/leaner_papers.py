@@ -1,10 +1,10 @@
-"""Headline cases of papers on leaner models as curves of our predictions, next to the figures that the papers state.
+"""Headline cases of papers on leaner models as curves of Skyline's predictions, next to the figures of the papers.
 
     python benchmarks/leaner_papers.py [--only prune_train hfta] [--without-runs]
 
-Curves on GPUs are predicted from shapes, and nothing runs there. Two need a profile of a run on this machine: the time
-of mini-batch serialization, and the lookups of the divided embeddings; ``--without-runs`` leaves them out. No constant
-is fitted to a paper. Curves of an earlier run stay on the page where one is not drawn again.
+Curves on GPUs are predicted from shapes, and nothing runs on a GPU. Two curves need a profile of a run on this machine:
+the time of mini-batch serialization, and the lookups of the divided embeddings. ``--without-runs`` leaves them out. No
+constant is fitted to a paper. Curves of an earlier run stay on the page unless they are drawn again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NAME = "leaner_papers"
 HERE = Path(__file__).resolve().parent
 _MIB = 1 << 20
 _SETTLE_S = 60.0
-"""Enough for lookups to be counted while other programs run."""
+"""Time for counting lookups, in s, which is enough even while other programs run."""
 _RATIOS = ("0.1", "0.3", "0.5", "0.6", "0.7")
 _MEAN = re.compile(r"mean iteration takes .*?, ([\d.]+) % of now")
 _TILES = re.compile(
@@ -49,7 +49,7 @@ _GROUP_NORM = (
     ('torch.autocast("cuda", torch.bfloat16)', 'torch.autocast("cuda", torch.bfloat16, enabled=False)'),
     ("batch_size = 64", "torch.set_default_dtype(torch.bfloat16)\nbatch_size = 32"),
 )
-"""ResNet-50 with a normalization that sub-batches allow, all of it in 16 bits."""
+"""ResNet-50 with a normalization that allows sub-batches, entirely in 16 bits."""
 _ON_GPU = (
     ('device = "cuda" if torch.cuda.is_available() else "cpu"', 'device = "cuda"'),
     ("model = Recommender().to(device)", "model = Recommender().to(device)\nmodel.tables.to('cpu')"),
@@ -61,7 +61,7 @@ _ON_GPU = (
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Predictions over one value; ``published`` is what the paper states, ``differs`` why ours is another figure."""
+    """Predictions over one value. ``published`` is the paper's statement, ``differs`` the reason for a difference."""
 
     name: str
     title: str
@@ -72,7 +72,7 @@ class Curve:
 
 
 def answers(analysis: Analysis, whatif: str, values: Sequence[str]) -> list[Estimate]:
-    """The answer to each value."""
+    """The answer for each value."""
     return [estimate(analysis, Question(choices=(Choice(whatif, value),))) for value in values]
 
 
@@ -91,7 +91,7 @@ def speed(answer: Estimate) -> str:
 
 
 def found(pattern: re.Pattern[str], answer: Estimate) -> tuple[str, ...]:
-    """The groups of a pattern in the assumptions of an answer; dashes where it is not there."""
+    """The groups of a pattern in the assumptions of an answer. Dashes if it does not match."""
     matches = (pattern.search(one) for one in answer.assumptions)
     match = next((one for one in matches if one), None)
     return match.groups() if match else ("–",) * pattern.groups
@@ -193,7 +193,7 @@ def serialized_traffic() -> Curve:
 
 
 def _recorded_bytes(profile: Profile) -> int:
-    """Bytes that the kernels of both passes read and write at least, in the first iteration."""
+    """The smallest number of bytes that the kernels of both passes read and write, in the first iteration."""
     trace = profile.trace
     passes = (Phase.FORWARD, Phase.BACKWARD)
     return sum(
@@ -298,7 +298,7 @@ def fae() -> Curve:
 
 
 def zipf_share(hot: int, rows: int, exponent: float = 1.05) -> float:
-    """The share of the lookups that the most popular rows of a table have, by Zipf's law."""
+    """The share of lookups in the most popular rows of a table, by Zipf's law."""
     chances = [rank**-exponent for rank in range(1, rows + 1)]
     return sum(chances[:hot]) / sum(chances)
 

@@ -1,15 +1,15 @@
-"""What-ifs that write no rewrite, on real scripts with the change made by hand: predicted, then measured in turns.
+"""What-ifs without a rewrite, on real scripts with the change made by hand: predicted, then measured in turns.
 
     python benchmarks/leaner_rows.py --mirror FOLDER --interpreter PYTHON [--rounds 8] [--only better_graph]
 
-Each script of ``leaner_cases.py`` is profiled and the answer kept before anything else runs. Then both forms and the
-script itself a second time (the null) take turns. An answer that nothing is gained is kept as such: it is right where
-the form by hand gains nothing either. For ``hot_embeddings`` and ``stale_embeddings`` shares are compared in place of
-times: those in the profile with those of the iterations right behind the profiled ones, in a run of its own
+Each script of ``leaner_cases.py`` is profiled, and the answer is stored before anything else runs. Then both forms, and
+the script itself a second time (the null), take turns. An answer that nothing is gained is right if the form by hand
+gains nothing either. For ``hot_embeddings`` and ``stale_embeddings``, shares are compared instead of times: the shares
+in the profile with the shares in the iterations directly after the profiled ones, in a separate run
 (``later_lookups.py``). For the findings on zeros and on bits of values, a profile's sample is compared with all values
-of later iterations (``later_zeros.py``). For ``checkpoint_every`` Skyline writes the interval, and turns last whole
-intervals (``leaner_saves.py``). Rows stay in the result file: ``--only`` adds some to it. ``better_graph``
-needs the extra ``graph``.
+of later iterations (``later_zeros.py``). For ``checkpoint_every``, Skyline writes the interval, and turns last whole
+intervals (``leaner_saves.py``). Rows stay in the result file, and ``--only`` adds some to it. ``better_graph`` needs
+the extra ``graph``.
 """
 
 from __future__ import annotations
@@ -47,24 +47,24 @@ from skyline.whatif.question import Choice, Estimate, Question
 ROOT = Path(__file__).resolve().parent.parent
 NAME = "leaner_rows"
 NO_GAIN = "no gain"
-"""In place of a provenance, where the answer is that the change does not apply or brings nothing."""
+"""Provenance if the answer is that the change does not apply or gains nothing."""
 LOOKUPS, ROWS = "share of lookups", "share of rows that change"
 FACTORS, BITS = "share of multiplications without a zero", "share of 16 bits that values need"
-"""In place of a provenance, where a share is compared in place of times."""
+"""Provenances if shares are compared instead of times."""
 STALE = 0.001
 _PARTS = 4
-"""Sub-batches of the form by hand where the answer names none."""
+"""Sub-batches of the form by hand if the answer names none."""
 _SUB_BATCH = re.compile(r"in sub-batches of (\d+)")
 _COUNT = 100
 """Iterations of the run that counts lookups."""
 _COUNT_TIMEOUT_S = 900.0
 _VALUE_FIRST, _VALUE_COUNT = 50, 10
-"""Iterations of the run that looks at every value."""
+"""First iteration and number of iterations of the run that examines every value."""
 
 
 @dataclass(frozen=True, slots=True)
 class SizedScript(WhatIfScript):
-    """A script with texts in place of those of its files."""
+    """A script with other texts in place of its files."""
 
     overrides: tuple[tuple[str, str], ...] = ()
 
@@ -74,7 +74,7 @@ class SizedScript(WhatIfScript):
 
 
 def edited(folder: Path, edits: Sequence[Edit], before: Sequence[tuple[str, str]] = ()) -> dict[str, str]:
-    """Texts of the edited files by path. Raises ValueError where an old text is not there once."""
+    """Texts of the edited files by path. Raises ValueError if an old text does not occur exactly once."""
     texts = dict(before)
     for name, old, new in edits:
         path = str(folder / name)
@@ -86,14 +86,14 @@ def edited(folder: Path, edits: Sequence[Edit], before: Sequence[tuple[str, str]
 
 
 def with_parts(edits: Sequence[Edit], answer: Estimate, batch_size: int | None) -> list[Edit]:
-    """The edits with the number of sub-batches: that of the first group of the answer."""
+    """The edits with the number of sub-batches filled in, from the first group of the answer."""
     found = _SUB_BATCH.search(answer.assumptions[0]) if answer.applicable and answer.assumptions else None
     parts = -(-batch_size // int(found[1])) if found and batch_size else _PARTS
     return [(name, old, new.replace("{parts}", str(parts))) for name, old, new in edits]
 
 
 def told(analysis: Analysis, whatif: str) -> tuple[Said, Estimate]:
-    """The answer before anything is measured; 1 where nothing is gained."""
+    """The answer before anything is measured. Its ratio is 1 if nothing is gained."""
     answer = estimate(analysis, Question(choices=(Choice(whatif),)))
     now = analysis.baseline.iteration_ms.value
     value, low, high = (
@@ -107,14 +107,14 @@ def told(analysis: Analysis, whatif: str) -> tuple[Said, Estimate]:
 
 
 def row_share(tables: Sequence[TableAccess]) -> float:
-    """Of the rows that an iteration looks up, those that a step hardly changes."""
+    """The share of looked-up rows that a step hardly changes."""
     known = [one for one in tables if one.steady]
     rows = sum(one.distinct_rows for one in known)
     return sum(one.distinct_rows * steady_at(one.steady, STALE).row_share for one in known) / max(1.0, rows)
 
 
 def share_rows(cases: Sequence[Case], name: str, subject: WhatIfScript, working: Path) -> list[Row]:
-    """Shares of a profile, and those of the iterations right behind it in a run of their own."""
+    """Rows with the shares of a profile, and of the iterations directly after it in a separate run."""
     request = replace(subject.request(working), batch_points=0, trials=False)
     values = analyse(capture(request, progress=lambda _: None)).profile.values
     if values is None or not values.tables:
@@ -135,7 +135,7 @@ def share_rows(cases: Sequence[Case], name: str, subject: WhatIfScript, working:
         command += [str(subject.script), *subject.arguments]
         subprocess.run(command, cwd=working, timeout=_COUNT_TIMEOUT_S, check=True, stdout=subprocess.DEVNULL)
         seen: dict[str, float] = json.loads(out.read_text(encoding="utf-8"))
-    # Without any skew so many bytes have their part of the lookups; at first all rows are trained.
+    # The rule without any skew: lookups in proportion to bytes. All rows are still being trained at first.
     even = min(1.0, 1e6 * megabytes / seen["bytes"])
     said = {
         "hot_embeddings": (
@@ -143,7 +143,7 @@ def share_rows(cases: Sequence[Case], name: str, subject: WhatIfScript, working:
             seen["hot"],
         ),
         "stale_embeddings": (
-            # The answer's range is that of the whole training: which rows settle later is not known.
+            # The range is for the whole training, because it is not known which rows settle later.
             Said(
                 (f"stale_embeddings={STALE:g}",),
                 1 - steady,
@@ -161,7 +161,7 @@ def share_rows(cases: Sequence[Case], name: str, subject: WhatIfScript, working:
 
 
 def factor_share(layers: Sequence[LayerZeros]) -> float:
-    """Of the multiplications of the layers, those without a zero; of two factors the one with more zeros counts."""
+    """The share of multiplications of the layers without a zero. Of two factors, the one with more zeros counts."""
     zero = total = 0.0
     for one in layers:
         gradients = one.gradients or 0.0
@@ -172,13 +172,13 @@ def factor_share(layers: Sequence[LayerZeros]) -> float:
 
 
 def bit_share(layers: Sequence[LayerWidths]) -> float:
-    """Of 16 bits for each value of the layers, those that the values need."""
+    """The share of 16 bits per value of the layers that the values need."""
     parts = [part for one in layers for part in (one.inputs, one.weights, one.gradients) if part is not None]
     return sum(one.numbers * one.mean_bits for one in parts) / (16 * sum(one.numbers for one in parts))
 
 
 def value_rows(cases: Sequence[Case], name: str, subject: WhatIfScript, working: Path) -> list[Row]:
-    """Zeros and bits that a profile sampled, and those of all values in later iterations of a run of their own."""
+    """Rows with zeros and bits sampled by a profile, and of all values in later iterations of a separate run."""
     request = replace(subject.request(working), batch_points=0, trials=False)
     values = analyse(capture(request, progress=lambda _: None)).profile.values
     if values is None or not values.zeros:
@@ -254,7 +254,7 @@ def rows_of(cases: Sequence[Case], subject: WhatIfScript, working: Path | None, 
 
 
 def error(row: Row) -> float:
-    """The predicted over the measured ratio, less one; of a share, which may be zero, the difference."""
+    """The predicted over the measured ratio, minus one. For a share, which may be zero, the difference."""
     share = row.said.provenance.startswith("share")
     return row.said.ratio - row.measured.value if share else row.error
 
@@ -332,7 +332,7 @@ def main() -> int:
         failed += [] if found else [name]
         again = {(row.script, row.said.names[0].partition("=")[0]) for row in found}
         rows = [row for row in rows if (row.script, row.said.names[0].partition("=")[0]) not in again] + found
-        # A run that is stopped leaves what it measured.
+        # Write after each script, so that a stopped run keeps its rows.
         text = page(rows) + "".join(f"\n\nNo rows in this run: {one}." for one in failed)
         title = "Leaner models, changed by hand"
         figures = [asdict(row) | {"valid": row.valid, "error": error(row)} for row in rows]

@@ -1,8 +1,8 @@
 """Intervals between checkpoints: the time that ``skyline estimate`` finds for saving, and whole periods of real runs.
 
-The profile and the observed training come first, and with them the answer. Then Skyline writes ``checkpoint_every=N``,
-and the script as it is, the changed one and the script a second time (the null) take turns. A turn lasts a whole
-number of both intervals, and its time is the mean of its iterations: few of them save, so a median would miss it.
+The answer is made first, from the profile and the observed training. Then Skyline writes ``checkpoint_every=N``. The
+unchanged script, the changed script and the unchanged script again (the null) take turns. A turn lasts a whole number
+of both intervals, and its time is the mean of its iterations, because few of them save and a median would miss them.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ from skyline.whatif.question import Choice, Question
 
 NAME = "checkpoint_every"
 OBSERVED_S = 30.0
-"""As ``skyline estimate`` observes a training by default."""
+"""The time for which ``skyline estimate`` observes a training by default."""
 _LEAST_S = 4.0
-"""A shorter turn takes more periods."""
+"""Smallest length of a turn. A turn has as many periods as needed."""
 _SETTLING = 3
-"""Iterations at the beginning of a turn that do not count: other runs had the caches."""
+"""Iterations at the beginning of a turn that do not count, because other runs used the caches."""
 _NEVER_S = 1e15
-"""The time between two failures of a run without any."""
+"""The time between two failures for a run without failures."""
 
 
 @dataclass(frozen=True, slots=True)
 class WholePeriods:
-    """A run whose turns are ``iterations`` that follow each other, after some that do not count."""
+    """A run whose turns are ``iterations`` consecutive iterations, after some that do not count."""
 
     run: HeldRun
     iterations: int
 
     def turn(self) -> Turn | None:
-        """Their mean time; the number of saves within is the same wherever the turn begins."""
+        """The mean time of the iterations. The number of saves in them does not depend on where the turn begins."""
         return self.run.compute(self._timed)
 
     def _timed(self, child: ChildProcess) -> Turn:
@@ -62,7 +62,7 @@ class WholePeriods:
 
 
 def said_of(found: Saving, every: int) -> Said:
-    """The time of a training that saves every so many iterations over its time as it is, without failures."""
+    """The time of a training that saves every ``every`` iterations over its present time, without failures."""
     assert found.every is not None
     step_s, now = found.iteration_ms / 1e3, found.every
 
@@ -79,13 +79,13 @@ def said_of(found: Saving, every: int) -> Said:
 
 
 def periods(now: float, every: int, step_ms: float) -> int:
-    """Iterations of a turn: whole intervals of both, and as many as take some seconds."""
+    """The number of iterations of a turn: whole intervals of both, and enough for some seconds."""
     whole = math.lcm(round(now), every)
     return whole * max(1, round(1e3 * _LEAST_S / (whole * step_ms)))
 
 
 def saved_rows(plain: WhatIfScript, values: Sequence[int], working: Path, rounds: int) -> list[Row]:
-    """A row for each interval; none where the script was not seen to save twice."""
+    """A row for each interval. Empty if the script did not save twice."""
     request = replace(plain.request(working), batch_points=0, trials=False)
     profile = capture(request, progress=lambda _: None)
     training = observe_training(request, int(samples_of(profile) or 1), OBSERVED_S, progress=lambda _: None)

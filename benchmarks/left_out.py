@@ -1,4 +1,4 @@
-"""Fits without one group of rows after another, and what they predict of the rows that they did not see."""
+"""Fits without one group of rows at a time, and their predictions for the rows left out."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class LeftOut:
 
 
 def families(sums: StepSums) -> NDArray[np.int64]:
-    """The fold of each row: families, ordered by a hash of their names, are dealt out to folds of one size."""
+    """The fold of each row. Families are ordered by a hash of their names and distributed evenly over the folds."""
     names = {row.family for row in sums.rows}
     ordered = sorted(names, key=lambda name: sha256(name.encode()).hexdigest())
     places = {name: place % FOLDS for place, name in enumerate(ordered)}
@@ -38,7 +38,7 @@ def without_each(calibration: Calibration) -> LeftOut:
 
 
 def _without(calibration: Calibration, groups: NDArray[Any]) -> Predicted:
-    """Each row as a fit without its group predicts it."""
+    """The prediction of each row by a fit without its group."""
     sums = calibration.sums
     predicted = np.zeros(len(sums.rows))
     shares: dict[str, NDArray[np.float64]] = {}

@@ -1,4 +1,4 @@
-"""The page of errors and intervals on published steps that the fit of ``mixed`` did not see."""
+"""The page of errors and intervals on published steps that were left out of the fit of ``mixed``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HEAD = ("rows of", "number", "family left out", *_EACH, "GPU left out", *_EACH)
 
 @dataclass(frozen=True, slots=True)
 class _Cells:
-    """Relative errors, and intervals: the share of measured figures inside, and half of the mean width."""
+    """Relative errors, the share of measured figures inside the intervals, and half of their mean width."""
 
     mean: float
     worst_tenth: float
@@ -31,7 +31,7 @@ class _Cells:
 
     @classmethod
     def of(cls, ratio: Floats, low: Floats, high: Floats) -> _Cells:
-        """Of measured over predicted figures, and the ends of intervals as shares of the prediction."""
+        """The cells from measured over predicted figures and the ends of intervals as shares of the prediction."""
         error = 1 / ratio - 1
         return cls(
             float(np.abs(error).mean()),
@@ -42,7 +42,7 @@ class _Cells:
         )
 
     def said(self) -> tuple[str, ...]:
-        """As cells of the table."""
+        """The cells of the table."""
         return (
             f"{100 * self.mean:.1f} %",
             f"{100 * self.worst_tenth:.1f} %",
@@ -53,11 +53,11 @@ class _Cells:
 
 
 Lines = dict[str, tuple[int, _Cells, _Cells]]
-"""By group of rows: their number, and the cells without their families and without their GPU."""
+"""The lines by group of rows: their number, and the cells without their families and without their GPU."""
 
 
 def left_out_page(sums: StepSums, left: LeftOut) -> None:
-    """Write times by setting, and ratios of layouts and of compiling."""
+    """Write the times by setting, and the ratios of layouts and of compiling."""
     times, ratios = step_lines(sums, left), ratio_lines(sums, left)
     models = {mode: {row.model for row in sums.rows if row.training is mode} for mode in (True, False)}
     folds = families(sums).tolist()
@@ -128,7 +128,7 @@ def ratio_lines(sums: StepSums, left: LeftOut) -> Lines:
 
 
 def _ratios(rows: Sequence[ImageRow], times_us: Floats, pairs: Sequence[tuple[int, int]]) -> Floats:
-    """Per sample, since batches may differ."""
+    """The ratios of times per sample, because batches may differ."""
     each = times_us / np.array([row.batch for row in rows])
     return np.array([each[over] / each[under] for over, under in pairs])
 
@@ -141,7 +141,7 @@ def _table(lines: Lines) -> str:
 
 
 def _settings(row: ImageRow) -> tuple[str, ...]:
-    """The groups of rows that a row counts in."""
+    """The groups of a row."""
     mode = "training" if row.training else "inference"
     compiled = (f"{mode}, compiled, all",) if row.compiled else ()
     return (

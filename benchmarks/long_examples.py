@@ -1,4 +1,4 @@
-"""The examples, made to run for as long as they are measured."""
+"""Copies of the examples that run as long as they are measured."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LONGER = {
 
 
 def long_examples(folder: Path) -> list[str]:
-    """Copies of the examples with more epochs: they end after seconds, and would be started again and again."""
+    """Copies of the examples with more epochs. The originals end after seconds and would be restarted many times."""
     folder.mkdir(parents=True, exist_ok=True)
     for path in sorted(EXAMPLES.glob("*.py")):
         text = path.read_text(encoding="utf-8")

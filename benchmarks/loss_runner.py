@@ -1,9 +1,9 @@
-"""Run a training script with fixed seeds until it has called ``backward`` so often, and print the losses.
+"""Run a training script with fixed seeds until it has called ``backward`` a number of times, and print the losses.
 
-``python loss_runner.py COUNT SCRIPT [ARGS...]`` prints a JSON list of the values that ``backward`` was called on, as
-its last line; of several ranks, which ``torchrun`` starts, only the first prints. ``python loss_runner.py --serve``
-imports PyTorch once and then runs what it is asked for on its standard input, each in a fork of its own; there a
-script can be asked to compute with eight bytes a number. It shares no code with Skyline.
+``python loss_runner.py COUNT SCRIPT [ARGS...]`` prints a JSON list of the values on which ``backward`` was called, as
+its last line. Of several ranks, started by ``torchrun``, only the first prints. ``python loss_runner.py --serve``
+imports PyTorch once and then runs each request on its standard input in its own fork. A request can make a script
+compute in double precision. It shares no code with Skyline.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import torch
 
 
 def run(count: int, script: str, arguments: list[str], *, double: bool = False) -> None:
-    """Ends the process when the script has called ``backward`` so often."""
+    """Run the script, and end the process after ``count`` calls of ``backward``."""
     if double:
         torch.set_default_dtype(torch.float64)
     losses: list[float] = []
@@ -37,13 +37,13 @@ def run(count: int, script: str, arguments: list[str], *, double: bool = False) 
     def noted(self: torch.Tensor, *args: object, **kwargs: object) -> None:
         losses.append(float(self.detach().double().mean()))
         backward(self, *args, **kwargs)  # type: ignore[arg-type]
-        # Not in the middle of a step: the end of the process would cut off what others share with it.
+        # Not in the middle of a step: ending the process would break the communication with other ranks.
         if len(losses) >= count:
             tell()
             os._exit(0)
 
     torch.Tensor.backward = noted  # type: ignore[method-assign,assignment]
-    # Compiled code and other layouts draw the numbers in another order, which is no fault of theirs.
+    # No dropout: compiled code and other layouts draw random numbers in another order, which is not an error.
     for name in ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"):
         setattr(torch.nn.functional, name, lambda given, *args, **kwargs: given)
     random.seed(0)
@@ -58,7 +58,7 @@ def run(count: int, script: str, arguments: list[str], *, double: bool = False) 
 
 
 def serve() -> None:
-    """Each line asked for is a JSON object; a line says when it is done."""
+    """Run each request, a line with a JSON object, and print a line when it is done."""
     with contextlib.suppress(ImportError):
         import torchvision  # noqa: F401
     for line in sys.stdin:

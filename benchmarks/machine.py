@@ -1,4 +1,4 @@
-"""The machine a measurement was made on, in the words that belong to every figure."""
+"""The machine of a measurement, described as it must be with every figure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Hardware, software and how busy it was when the measurement began."""
+    """Hardware, software, and the load when the measurement began."""
 
     when: str
     processor: str
@@ -51,12 +51,12 @@ class Machine:
         )
 
     def as_json(self) -> dict[str, object]:
-        """The same, for the result file that programs read."""
+        """The fields for the result file that programs read."""
         return asdict(self)
 
 
 def warn_when_busy(machine: Machine) -> None:
-    """Say on stderr that something else is running; the null ratios decide what is thrown away."""
+    """Warn on stderr if other programs are running. The null ratios decide which rounds are discarded."""
     if not machine.is_quiet:
         print(f"load average {machine.load_average:.2f}: other programs are running here", file=sys.stderr)
 

@@ -1,9 +1,9 @@
-"""Tests that a server that sees many saves, some of them broken, keeps nothing that it should have let go.
+"""Tests that a server leaks nothing after many saves, some of them broken.
 
-Starts the real language server, saves a quick script many times and waits each time until the run is over. Every so
-often the save is broken, each time in another way. Before and after, with the same saves in between, it counts the
-server's processes, threads and open files, the entries of its temporary folder, and its resident memory. Anything left
-over makes the exit status 1.
+Starts the real language server, saves a fast script many times, and waits for the end of each run. Some saves are
+broken, each in another way. Before and after, with the same saves in between, it counts the server's processes,
+threads and open files, the entries of its temporary folder, and its resident memory. The exit status is 1 if anything
+is left over.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ LONGEST_S = 120.0
 SETTLE_S = 2.0
 MOST_GROWTH_BYTES = 20_000_000
 POOL_THREADS = min(32, (os.cpu_count() or 1) + 4)
-"""The pool that reads what the client sends makes a thread now and then, until it has this many."""
+"""Maximum number of threads of the pool that reads the client's messages. It grows over time."""
 TIMEOUT_S = 8.0
-"""The time limit of a script without iterations: a newcomer's three minutes would make this very long."""
+"""Time limit, in s, of a script without iterations. The default of three minutes would take very long here."""
 
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
-    """The resources that the server holds when it has nothing to do."""
+    """The resources that the server holds while idle."""
 
     processes: int
     threads: int
@@ -49,7 +49,7 @@ class Holdings:
     resident_bytes: int
 
     def left_over(self, before: Holdings) -> list[str]:
-        """In words, what there is now and was not before."""
+        """The additional resources compared with ``before``, in words."""
         found = [
             f"{now - then} more {name}"
             for name, now, then in (
@@ -67,7 +67,7 @@ class Holdings:
 
 
 class Session:
-    """A server with one script, in folders of its own."""
+    """A server with one script, in its own folders."""
 
     def __init__(self, folder: Path) -> None:
         self.script = folder / "project" / "train.py"
@@ -94,11 +94,11 @@ class Session:
         await self._run_over()
 
     async def save(self, content: str | bytes | None) -> str:
-        """Write the script and wait for the end of its run; what its progress ended with."""
+        """Write the script and wait for the end of its run. Returns the last message of its progress."""
         while not self._ended.empty():
             self._ended.get_nowait()
         if content is None:
-            # Without a file there is nothing to run; the next save brings it back.
+            # Without a file there is nothing to run. The next save writes it again.
             self.script.unlink()
             await asyncio.sleep(1.0)
             return "removed"
@@ -120,7 +120,7 @@ class Session:
         )
 
     def processes(self) -> list[psutil.Process]:
-        """Everything alive that descends from this session, wherever it went: its folder is in its environment."""
+        """All living descendants of this session, even detached ones: their environment has the session's folder."""
         found: list[psutil.Process] = []
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error, OSError):
@@ -146,7 +146,7 @@ class Session:
 async def measure(
     saves: int, warm_up: int, broken: Mapping[str, str | bytes | None] = BROKEN
 ) -> tuple[Holdings, Holdings, dict[str, str], list[float]]:
-    """Holdings before and after, how the broken saves ended, and seconds that each save took."""
+    """Holdings before and after, the ends of the broken saves, and the time of each save in s."""
     with tempfile.TemporaryDirectory() as folder:
         session = Session(Path(folder).resolve())
         answers: dict[str, str] = {}

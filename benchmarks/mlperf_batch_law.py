@@ -1,9 +1,9 @@
-"""Hold the law of samples by batch size against MLPerf's logs: samples to the target at each global batch size.
+"""Compare the law of samples by batch size with MLPerf's logs: samples to the target at each global batch size.
 
     python benchmarks/mlperf_batch_law.py --data ../shared/data/published/mlperf_training_v4_0.csv
 
-The law has two numbers for each task. They are fitted on half of the batch sizes (rounded up, two at least), in every
-way to choose them, and the other batch sizes are scored.
+The law has two numbers for each task. They are fitted on half of the batch sizes (rounded up, at least two), for every
+choice of these, and the other batch sizes are scored.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _options() -> argparse.Namespace:
 
 
 def samples_by_batch(path: Path) -> dict[str, dict[int, float]]:
-    """By task and global batch size the median of samples, or of epochs, which are in proportion to them."""
+    """The median of samples by task and global batch size, or of epochs, which are proportional to samples."""
     runs: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     with path.open(newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
@@ -107,7 +107,7 @@ def scores(task: str, samples: Mapping[int, float]) -> Iterator[Scored]:
 
 
 def fit(points: Sequence[tuple[int, float]]) -> tuple[float, float]:
-    """Samples at batch size 0 and their growth with it, neither below zero, with the least squared relative error."""
+    """Samples at batch size 0 and their growth, both at least 0, with the least squared relative error."""
     weights = [1 / amount**2 for _, amount in points]
     total = sum(weights)
     mean_size = sum(weight * size for weight, (size, _) in zip(weights, points, strict=True)) / total

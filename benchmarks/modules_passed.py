@@ -1,13 +1,12 @@
-"""The modules of the product that one request passes: a measure of how many places a reader has to know.
+"""The modules of the product that one request passes: a measure of how many places a reader must know.
 
-A module is passed if one of its functions is entered after start: module bodies, class bodies and what they call while
-a module is imported are excluded, and so are methods that Python generates. Three requests run on a CPU, each in a
-process of its own:
+A module is passed if one of its functions is entered after start. Module bodies, class bodies and calls during an
+import are excluded, and so are methods that Python generates. Three requests run on a CPU, each in its own process:
 
-- ``profile``: ``skyline profile SCRIPT``, the process that the person starts, without the training process.
-- ``drag``: twice the batch size with ``amp``, asked of the language server's state of a script, without the transport.
-- ``whatif amp``: ``skyline whatif PROFILE amp``. On a processor without AVX-512 ``amp`` does not apply, and the answer
-  passes 21 modules less: no model of narrow products, no search in the source.
+- ``profile``: ``skyline profile SCRIPT``, the process that the user starts, without the training process.
+- ``drag``: twice the batch size with ``amp``, on the language server's state of a script, without the transport.
+- ``whatif amp``: ``skyline whatif PROFILE amp``. On a CPU without AVX-512, ``amp`` does not apply, and the answer
+  passes 21 modules fewer: no model of narrow products, no search in the source.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ _ROOTS = tuple(f"{_CHECKOUT / root}/" for root in ("skyline", "lsp", "tui", "pre
 
 @contextlib.contextmanager
 def passed() -> Iterator[set[str]]:
-    """The files of the product in which a function is entered meanwhile, by any thread."""
+    """A context that collects the files of the product in which any thread enters a function."""
     files: set[str] = set()
     seen: set[CodeType] = set()
 
@@ -76,7 +75,7 @@ def _while_importing(frame: FrameType | None) -> bool:
 
 
 def command(*arguments: str) -> set[str]:
-    """The files that a command of ``skyline`` passes. Raises RuntimeError where it fails."""
+    """The files that a command of ``skyline`` passes. Raises RuntimeError if it fails."""
     with contextlib.redirect_stdout(io.StringIO()), passed() as files:
         code = skyline(arguments)
     if code:
@@ -85,7 +84,7 @@ def command(*arguments: str) -> set[str]:
 
 
 def drag(profile: Path) -> set[str]:
-    """The files that a drag's question passes on a server that holds the profile, without the transport."""
+    """The files that the question of a drag passes on a server that holds the profile, without the transport."""
     loaded = store.load(profile)
     state = ScriptState(profile.as_uri(), str(profile))
     state.accept(prepare(loaded))
@@ -107,7 +106,7 @@ def request(name: str, script: Path) -> list[str]:
 
 
 def measured(checkout: Path) -> dict[str, list[str]]:
-    """The modules that each request passes in a checkout, in a process of its own: caches are empty at its start."""
+    """The modules that each request passes in a checkout, in its own process, whose caches are empty at the start."""
     folders = [checkout, *(checkout / name for name in ("lsp", "tui", "predictors"))]
     with tempfile.TemporaryDirectory() as folder:
         script = shutil.copy(_SCRIPT, folder)

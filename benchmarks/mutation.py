@@ -1,13 +1,14 @@
-"""Mutation testing of what-ifs, simulation and rewrites: which changes of the code no test notices.
+"""Mutation testing of what-ifs, simulation and rewrites: finds changes of the code that no test notices.
 
-A seed draws lines of the functions of each package, so that a module counts by the code that it holds. mutmut makes the
-mutants of a line, of which the seed draws one. The tests run that reach the line, then the rest of their files: the
-fastest first, up to the first failure, and within a budget of processor time. Not drawn are mutants that change only
-the wording of a message or only the argument `strict` of `zip`. The work happens in copies of the repository.
+A seed draws lines from the functions of each package, so that a module counts in proportion to its code. mutmut makes
+the mutants of a line, and the seed draws one of them. The tests that reach the line run first, then the other tests of
+their files: the fastest first, up to the first failure, and within a budget of processor time. Mutants that change only
+the wording of a message or only the argument `strict` of `zip` are not drawn. The work happens in copies of the
+repository.
 
-The first result of a seed stays in the result file with the latest one. The first is a held-out score: nobody has
-seen the sample. A later run of the same seed tries the same mutants, found again by their text, after tests were added
-or code was deleted.
+The result file has the first and the latest result of a seed. The first is a held-out score, because nobody has seen
+the sample. A later run of the same seed tries the same mutants, found by their text, after tests were added or code was
+deleted.
 """
 
 from __future__ import annotations
@@ -39,21 +40,21 @@ from result_file import RESULTS, write
 
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = ("analysis", "rewrite", "simulate", "traced", "whatif")
-"""The fast tests of the packages; those of ``analysis`` and ``traced`` ask what-ifs, too."""
+"""The fast tests of the packages. Tests of ``analysis`` and ``traced`` also use what-ifs."""
 BUDGET_S = 15.0
-"""Of tests for one mutant, by the processor time that they take without it: the fastest tests, up to this sum."""
+"""Budget of processor time for the tests of one mutant, in s, by their time without it. The fastest tests are used."""
 LIMIT_S = 90
-"""Processor time for the tests of one mutant. Waiting for a busy machine does not count."""
+"""Limit of processor time for the tests of one mutant, in s. Waiting for a busy machine does not count."""
 _PYTEST = ("-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", "--hypothesis-profile=ci")
 _FAST = ("-m", "not long and not capture", "--ignore=tests/core/whatif/test_laws.py")
-"""Without the laws of all answers, which take longer than the budget."""
+"""Options of pytest, without the laws of all answers, which take longer than the budget."""
 _EQUIVALENT = Path(__file__).parent / "mutation_equivalent.json"
-"""Mutants that change nothing that a caller can observe: function, text before and after, and the reason."""
+"""Mutants without an effect that a caller can observe: function, text before and after, and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A mutant by its text: it stays the same one when lines above it come and go."""
+    """A mutant identified by its text, so that it stays the same if lines above it are added or removed."""
 
     file: str
     function: str
@@ -81,9 +82,9 @@ class Source:
     text: str = ""
     functions: dict[str, ast.FunctionDef] = field(default_factory=dict[str, ast.FunctionDef])
     classes: dict[str, int] = field(default_factory=dict[str, int])
-    """By name: the line where it begins."""
+    """The first line of each class, by name."""
     statements: dict[int, range] = field(default_factory=dict[int, range])
-    """By line within a function: the lines of its statement, or of the head of a block."""
+    """The lines of the statement, or of the head of a block, by line within a function."""
 
     def __post_init__(self) -> None:
         self.text = (ROOT / self.file).read_text(encoding="utf-8")
@@ -111,7 +112,7 @@ class Source:
                     self.statements[line] = range(first, max(first, end) + 1)
 
     def _only(self, lines: set[int]) -> str:
-        """The functions that hold these lines, at their places; mutmut takes seconds for a long module."""
+        """The text with only the functions of these lines, at their places. mutmut takes seconds for a long module."""
         own = self.text.splitlines()
         kept = [""] * len(own)
         for name, function in self.functions.items():
@@ -126,7 +127,7 @@ class Source:
         return "\n".join(kept) + "\n"
 
     def mutants(self, lines: set[int]) -> list[Mutant]:
-        """The mutants of these lines that change more than wording."""
+        """The mutants of these lines, without those that change only wording."""
         made = mutate_file_contents(self.file, self._only(lines), lines)
         theirs = {
             node.name: node for node in ast.walk(ast.parse(made.code)) if isinstance(node, ast.FunctionDef)
@@ -162,7 +163,7 @@ class Source:
 
 class _Wording(ast.NodeTransformer):
     def visit_Constant(self, node: ast.Constant) -> ast.Constant:
-        """A text with a space in it is a message."""
+        """Replace messages: a text with a space in it is a message."""
         return ast.Constant("") if isinstance(node.value, str) and " " in node.value else node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
@@ -177,7 +178,7 @@ def _without_wording(function: ast.FunctionDef) -> str:
 
 
 def sources() -> dict[str, list[Source]]:
-    """By package."""
+    """The modules by package."""
     return {
         package: [
             Source(str(path.relative_to(ROOT))) for path in sorted((ROOT / "skyline" / package).rglob("*.py"))
@@ -187,7 +188,7 @@ def sources() -> dict[str, list[Source]]:
 
 
 def drawn(files: Sequence[Source], seed: int, count: int) -> list[Mutant]:
-    """One mutant each of so many lines."""
+    """One mutant for each of ``count`` lines."""
     lines = [(source, line) for source in files for line in sorted(source.statements)]
     chance = random.Random(seed)
     chance.shuffle(lines)
@@ -201,7 +202,7 @@ def drawn(files: Sequence[Source], seed: int, count: int) -> list[Mutant]:
 
 
 def at_home(change: Change, files: Sequence[Source]) -> Change:
-    """The change in the module where its function stands now, if that is another module of the package."""
+    """The change in the present module of its function, if that is another module of the package."""
     homes = [source.file for source in files if change.function in source.functions]
     own = [file for file in homes if file.split("/")[1] == change.package]
     return replace(change, file=own[0]) if len(own) == 1 and change.file not in homes else change
@@ -228,7 +229,7 @@ class Copy:
     folder: Path
 
     def fill(self) -> bool:
-        """Bring it up to date; whether anything changed. Dates are those of the originals."""
+        """Update the copy. Returns True if anything changed. Files have the dates of the originals."""
         listed = subprocess.run(
             ["git", "ls-files", "-co", "--exclude-standard"],
             cwd=ROOT,
@@ -260,7 +261,7 @@ class Copy:
         return environment
 
     def run(self, *arguments: str, **variables: str) -> int:
-        """The exit code of Python."""
+        """Run Python. Returns its exit code."""
         with (self.folder / "output.txt").open("w") as output:
             return subprocess.run(
                 [sys.executable, *arguments],
@@ -272,7 +273,7 @@ class Copy:
             ).returncode
 
     def server(self) -> subprocess.Popen[str]:
-        """A process that runs tests of this copy; it writes no bytecode, which would outlive a mutant."""
+        """A process that runs tests of this copy. It writes no bytecode, because that would outlive a mutant."""
         return subprocess.Popen(
             [sys.executable, "-m", "mutation_server"],
             cwd=self.folder,
@@ -302,7 +303,7 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Which tests reach a line, the fastest first."""
+    """The tests that reach a line, the fastest first."""
 
     data: CoverageData
     seconds: Mapping[str, float]
@@ -311,7 +312,7 @@ class Reach:
 
     @classmethod
     def measured(cls, copy: Copy, files: Sequence[Source]) -> Reach:
-        """From one run of the tests in the copy without a mutant, stored in the folder of the copies."""
+        """Measure in one run of the tests without a mutant. The result is stored in the folder of the copies."""
         kept, seconds = copy.folder.parent / "coverage.db", copy.folder.parent / "seconds.json"
         if copy.fill() or not kept.exists() or not seconds.exists():
             named = [f"tests/core/{name}" for name in TESTS]
@@ -338,7 +339,7 @@ class Reach:
         lines = self.statements[mutant.change.file].get(mutant.line, range(mutant.line, mutant.line + 1))
         found = {test for line in lines for test in contexts.get(line, ())}
         if found == {""}:
-            # Reached while modules are imported: any test of the package may notice.
+            # The line is reached during an import, so any test of the package may notice.
             found = {test for test in self.seconds if f"/{mutant.change.package}/" in test}
         files = {test.partition("::")[0] for test in found - {""}}
         beside = {test for test in self.seconds if test.partition("::")[0] in files} - found
@@ -351,7 +352,7 @@ class Reach:
 
 
 def tried(mutants: Sequence[Mutant], copies: Sequence[Copy], reach: Reach) -> dict[Change, str]:
-    """The outcome by change; each copy holds one mutant at a time."""
+    """The outcome by change. Each copy holds one mutant at a time."""
     free: SimpleQueue[tuple[Copy, subprocess.Popen[str]]] = SimpleQueue()
     for copy in copies:
         copy.fill()

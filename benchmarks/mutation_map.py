@@ -1,4 +1,4 @@
-"""A pytest plugin for `mutation.py`: coverage notes which test reaches a line, and a file how long each test takes."""
+"""A pytest plugin for `mutation.py`. Coverage records the tests that reach a line; a file records their times."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _seconds: dict[str, float] = {}
 
 
 def _forget() -> None:
-    """Empty the caches of functions: a line behind a cache counts for every test that needs it, not the first alone."""
+    """Empty the caches of functions, so that a line behind a cache counts for every test that needs it."""
     for name in [name for name in sys.modules if name.partition(".")[0].startswith("skyline")]:
         for value in vars(sys.modules[name]).values():
             if callable(clear := getattr(value, "cache_clear", None)):
@@ -25,7 +25,7 @@ def _forget() -> None:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Fixtures belong to the test that they are made for."""
+    """Count fixtures for the test that they are made for."""
     measuring = coverage.Coverage.current()
     assert measuring is not None
     test = item.nodeid.partition("[")[0]

@@ -16,7 +16,7 @@ UNNOTICED = ("survived", "no test")
 
 
 def score(outcomes: Sequence[str]) -> tuple[int, int, float]:
-    """The number noticed, the number judged (neither equivalent nor deleted), and their ratio."""
+    """The number of noticed mutants, of judged mutants (neither equivalent nor deleted), and their ratio."""
     counts = Counter(outcomes)
     noticed = sum(counts[one] for one in NOTICED)
     judged = noticed + sum(counts[one] for one in UNNOTICED)
@@ -69,7 +69,7 @@ def page(samples: Mapping[str, Any]) -> str:
 
 
 def shown(row: Mapping[str, str]) -> str:
-    """A mutant as a difference, under its function."""
+    """A mutant as a diff, under its function."""
     signed = [f"- {line}" for line in row["before"].splitlines()]
     signed += [f"+ {line}" for line in row["after"].splitlines()]
     changes, about = "\n".join(signed), f": {row['reason']}" if row["reason"] else ""

@@ -1,4 +1,4 @@
-"""Runs pytest in forks of one process that has imported what all tests need; `mutation.py` asks it by lines of JSON."""
+"""Runs pytest in forks of one process with the common imports. `mutation.py` sends requests as lines of JSON."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Checks that tests notice a fault that is put back in.
+"""Checks that tests notice a known fault that is inserted again.
 
-``capture_mutations.toml`` (capture of GPUs) and ``whatif_mutations.toml`` (what-ifs on GPUs) list the faults, each as a
-replacement of text in one module, with the tests that notice it. Every such test first passes on the code as it is.
-Each fault is then made in a throw-away copy of the checkout, and the tests run there: a fault is caught where at least
-one of them fails, and survives where all of them pass.
+``capture_mutations.toml`` (capture of GPUs) and ``whatif_mutations.toml`` (what-ifs on GPUs) list the faults. Each is
+a replacement of text in one module, with the tests that notice it. Every such test must first pass on the present
+code. Each fault is then made in a temporary copy of the checkout, and the tests run there. A fault is caught if at
+least one of them fails, and survives if all of them pass.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 TABLES = ("capture", "whatif")
 _LONGEST_S = 900.0
 _TESTS_FAILED = 1
-"""Pytest's exit code where tests ran and some failed; any higher one means that they did not run."""
+"""Pytest's exit code if tests ran and some failed. A higher code means that they did not run."""
 
 
 class NotMutated(Exception):
-    """The text to replace is not there once, or a test does not pass on the code as it is."""
+    """The text to replace does not occur exactly once, or a test does not pass on the present code."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """A fault: ``old`` becomes ``new`` in ``file``; at least one of ``tests`` fails with it."""
+    """A fault: ``old`` becomes ``new`` in ``file``, and at least one of ``tests`` must fail."""
 
     number: str
     fault: str
@@ -48,7 +48,7 @@ class Mutation:
     tests: tuple[str, ...]
 
     def apply(self, checkout: Path) -> str:
-        """Put the fault in; gives the module's text without it. Raises NotMutated."""
+        """Insert the fault. Returns the module's text without it. Raises NotMutated."""
         path = checkout / self.file
         text = path.read_text(encoding="utf-8")
         if text.count(self.old) != 1:
@@ -59,7 +59,7 @@ class Mutation:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of a fault on a day: ``caught`` by these tests, or not."""
+    """The outcome of a fault on a day: if it was caught, and by which tests."""
 
     number: str
     fault: str
@@ -84,7 +84,7 @@ class Ran:
 
 @dataclass(frozen=True, slots=True)
 class MutationTable:
-    """Faults of one subject; result files have the ``name`` and the ``title``."""
+    """The faults of one subject. Result files have the ``name`` and the ``title``."""
 
     name: str
     title: str
@@ -100,7 +100,7 @@ class MutationTable:
 
 
 def copied(target: Path) -> Path:
-    """The files of the checkout that git knows or does not ignore, in an empty folder."""
+    """Copy the files of the checkout that git tracks or does not ignore into an empty folder."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
     listed = subprocess.run(command, cwd=REPOSITORY, capture_output=True, check=True).stdout
     for name in filter(None, listed.decode().split("\0")):
@@ -112,7 +112,7 @@ def copied(target: Path) -> Path:
 
 
 def run_tests(checkout: Path, tests: Sequence[str]) -> Ran:
-    """These tests in a copy of the checkout, each once, in one process."""
+    """Run these tests in a copy of the checkout, each once, in one process."""
     report = checkout / "mutations.xml"
     report.unlink(missing_ok=True)
     folders = [checkout, *(checkout / name for name in ("lsp", "tui", "predictors"))]
@@ -126,7 +126,7 @@ def run_tests(checkout: Path, tests: Sequence[str]) -> Ran:
             timeout=_LONGEST_S,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        # A fault that makes a test wait without end is noticed by whoever runs it.
+        # A fault that makes a test hang is noticed by the person who runs it.
         return Ran(_TESTS_FAILED, {"(time limit)": "failed"}, "")
     tail = ended.stdout[-2000:] + ended.stderr[-2000:]
     return Ran(ended.returncode, _results(report) if report.is_file() else {}, tail)
@@ -143,7 +143,7 @@ def _results(report: Path) -> dict[str, str]:
 
 
 def as_it_is(checkout: Path, mutations: Iterable[Mutation]) -> None:
-    """All tests on the code without a fault. Raises NotMutated where one fails, is skipped or does not exist."""
+    """Run all tests on the code without a fault. Raises NotMutated if one fails, is skipped or does not exist."""
     tests = tuple(dict.fromkeys(test for mutation in mutations for test in mutation.tests))
     probe = "import skyline; print(skyline.__file__)"
     environment = {**os.environ, "PYTHONPATH": str(checkout)}
@@ -159,7 +159,7 @@ def as_it_is(checkout: Path, mutations: Iterable[Mutation]) -> None:
 
 
 def outcome_of(checkout: Path, mutation: Mutation) -> Outcome:
-    """Make the fault, run its tests, take it out again. Raises NotMutated where they did not run."""
+    """Insert the fault, run its tests, and remove it. Raises NotMutated if the tests did not run."""
     text = mutation.apply(checkout)
     try:
         ran = run_tests(checkout, mutation.tests)
@@ -173,7 +173,7 @@ def outcome_of(checkout: Path, mutation: Mutation) -> Outcome:
 
 
 def earlier(faults: MutationTable, results: Path, numbers: Iterable[str]) -> list[Outcome]:
-    """The outcomes of an earlier run for faults of the table that are not tried now."""
+    """The outcomes of an earlier run for the faults that are not tried in this run."""
     path = results / f"{faults.name}.json"
     if not path.is_file():
         return []

@@ -1,4 +1,4 @@
-"""Two network namespaces of our own, joined by a pair of virtual links whose rate can be set."""
+"""Two new network namespaces, joined by a pair of virtual links with an adjustable rate."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from types import TracebackType
 
 _PREFIX = "10.77.0."
 _BURST_KIB = 64
-"""The largest packet that the kernel hands to a virtual link is 64 KiB; a smaller burst would split it."""
+"""The kernel's largest packet on a virtual link is 64 KiB, which a smaller burst would split."""
 _QUEUE_MIB = 4
-"""Longer than any window of TCP here, so that nothing is dropped and sent again."""
+"""Queue length. It is longer than any TCP window here, so that nothing is dropped and sent again."""
 
 
 class LinkedNamespaces:
-    """Both namespaces end with this object, or with this process."""
+    """Two joined namespaces, which end with this object or with this process."""
 
     def __init__(self) -> None:
         self._holders = [_held() for _ in range(2)]
@@ -58,7 +58,7 @@ class LinkedNamespaces:
         return ["nsenter", "-t", str(self._holders[place].pid), "-n", *command]
 
     def shape(self, gbit_s: float | None) -> None:
-        """The rate of each direction; None takes the limit away."""
+        """Set the rate of each direction. None removes the limit."""
         for place in range(2):
             if gbit_s is not None:
                 self._within(place, *shaping(self.interface(place), gbit_s))
@@ -82,7 +82,7 @@ def shaping(interface: str, gbit_s: float) -> tuple[str, ...]:
 
 
 def why_not() -> str:
-    """The reason why namespaces with shaped links cannot be made here; empty where they can."""
+    """The reason why namespaces with shaped links cannot be made here. Empty if they can."""
     if sys.platform != "linux":
         return "network namespaces are Linux's"
     missing = [name for name in ("unshare", "nsenter", "ip", "tc") if shutil.which(name) is None]
@@ -98,7 +98,7 @@ def why_not() -> str:
 
 
 def _held() -> subprocess.Popen[bytes]:
-    """A process that keeps a namespace of its own alive until its input ends."""
+    """A process that keeps its own namespace alive until its input ends."""
     holder = subprocess.Popen(
         ["unshare", "--net", "sh", "-c", "echo ready; exec cat"],
         stdin=subprocess.PIPE,

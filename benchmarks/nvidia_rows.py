@@ -1,4 +1,4 @@
-"""NVIDIA's published training throughput in single and in mixed precision, of the image models that timm has."""
+"""NVIDIA's published training throughput in single and mixed precision, for the image models in timm."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _GPUS = (
     (r"V100.*16 ?GB?", "V100-SXM"),
 )
 _VERSION = (1, 9)
-"""Of PyTorch in the containers of 2021 that the tables name."""
+"""The version of PyTorch in the containers of 2021 that the tables name."""
 
 
 @dataclass(frozen=True, slots=True)
 class NvidiaRow:
-    """Images a second of one model on one GPU in single and in mixed precision; ``single`` is FP32 or TF32."""
+    """Images per second of one model on one GPU in single and mixed precision. ``single`` is FP32 or TF32."""
 
     model: str
     gpu: str
@@ -73,7 +73,7 @@ def nvidia_rows(folder: Path) -> tuple[list[NvidiaRow], dict[str, list[str]]]:
 def nvidia_results(
     folder: Path, programs: Programs, predictors: Mapping[str, OperatorPredictor]
 ) -> tuple[dict[str, dict[str, Score]], dict[str, list[str]]]:
-    """Scores of the time of a step in either precision, and of the ratio between them."""
+    """Scores of the step time in either precision, and of the ratio between them."""
     rows, left_out = nvidia_rows(folder)
     pairs: dict[str, dict[str, list[Pair]]] = {}
     for row in rows:
@@ -109,7 +109,7 @@ def nvidia_results(
 
 
 def step_of(row: NvidiaRow, precision: str, layout: str) -> ImageRow:
-    """The step of a row in one precision, as a row of image models; its time is not set."""
+    """The step of a row in one precision, as a row of image models without a time."""
     model, size, batch, parameters = _MODELS[row.model]
     return ImageRow(
         model, model, True, row.gpu, precision, layout, False, _VERSION, size, batch, 0.0, parameters

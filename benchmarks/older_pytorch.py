@@ -1,7 +1,8 @@
-"""The examples profiled under earlier versions of PyTorch, each in an interpreter of its own.
+"""Profiles the examples under earlier versions of PyTorch, each in its own interpreter.
 
-``--pythons`` names interpreters with PyTorch. The page has one row for each, from ``tests/e2e/test_older_pytorch.py``
-run under it. Without any the page says that no such version was run, and what the other tests try of it.
+``--pythons`` names interpreters with PyTorch. The page has one row for each, from a run of
+``tests/e2e/test_older_pytorch.py`` under it. Without ``--pythons`` the page states that no such version was run, and
+which parts the other tests cover.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ another form is read from recorded traces of real GPUs instead, as 2.1, 2.4 and 
 
 
 def tried(python: str) -> list[str]:
-    """A row: the version, and how many of the examples were profiled as they must be."""
+    """A row: the version, and the number of examples that were profiled correctly."""
     asked = subprocess.run(
         [python, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True, check=False
     )

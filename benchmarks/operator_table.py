@@ -1,4 +1,4 @@
-"""The operators of a traced program, compactly: which ones, how often, and how their sizes grow with the batch."""
+"""The operators of a traced program in compact form: their kinds, their counts, and their growth with the batch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skyline.trace.record import OperatorShape
 
 STORE = Path(__file__).with_name("published_tables.json.xz")
 TRACED_BATCH = 1009
-"""A prime that no size of a model has as a factor: a dimension that it divides grows with the batch."""
+"""A prime that is no factor of any size in a model. A dimension divisible by it grows with the batch."""
 Row = tuple[Any, ...]
 
 
@@ -32,9 +32,9 @@ class Linear:
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """One operator call with the number of times that a program makes it.
+    """One operator call, with the number of times that a program makes it.
 
-    A negative dimension stands for so many times the batch size.
+    A negative dimension is a multiple of the batch size: -2 is twice the batch size.
     """
 
     operator: str
@@ -63,9 +63,9 @@ class TableRow:
 
 @dataclass(frozen=True, slots=True)
 class OperatorTable:
-    """A program: its calls one by one, the same fused by a compiler, and its memory.
+    """A program: its calls one by one, its calls as fused by a compiler, and its memory.
 
-    ``peaks`` are candidates for the peak of live memory, of which the largest counts; ``held_bytes`` are the weights.
+    ``peaks`` are candidates for the peak of live memory; the largest counts. ``held_bytes`` are the weights.
     """
 
     calls: tuple[TableRow, ...]
@@ -84,14 +84,14 @@ def symbolic(size: Iterable[int]) -> tuple[int, ...]:
 
 
 def linear(quantity: int) -> Linear:
-    """A traced product of sizes: it either grows with the batch or does not."""
+    """A traced product of sizes as a linear quantity, which either grows with the batch or does not."""
     if quantity and quantity % TRACED_BATCH == 0:
         return Linear(0, quantity // TRACED_BATCH)
     return Linear(quantity, 0)
 
 
 class TableStore:
-    """Tables by key in one compressed file; rows that several programs share are written once."""
+    """Tables by key in one compressed file. Rows that several programs share are written once."""
 
     def __init__(self, path: Path = STORE) -> None:
         self._path = path
@@ -110,7 +110,7 @@ class TableStore:
         return len(self._tables)
 
     def get(self, key: str) -> OperatorTable | None:
-        """The table of a program; None where it is not stored, or could not be traced."""
+        """The table of a program. None if it is not stored, or could not be traced."""
         table = self._tables.get(key)
         if table is None or "why" in table:
             return None
@@ -122,11 +122,11 @@ class TableStore:
         )
 
     def why_missing(self, key: str) -> str:
-        """Why a program could not be traced."""
+        """The reason why a program could not be traced."""
         return str((self._tables.get(key) or {}).get("why", "not traced"))
 
     def put(self, key: str, table: Mapping[str, Any]) -> None:
-        """Keep a table as the tracing process gives it: rows of plain values, or the reason for a failure."""
+        """Store a table from the tracing process: rows of plain values, or the reason for a failure."""
         if "why" in table:
             self._tables[key] = dict(table)
             return
@@ -138,13 +138,13 @@ class TableStore:
         }
 
     def save(self) -> None:
-        """Write the file, without failures: the next run may have what they lacked."""
+        """Write the file without failures, because the next run may be able to trace these programs."""
         tables = {key: table for key, table in self._tables.items() if "why" not in table}
         content = json.dumps({"tables": tables, "rows": self._rows}, separators=(",", ":"))
         self._path.write_bytes(lzma.compress(content.encode(), preset=6))
 
     def _written(self, rows: Iterable[tuple[Row, int]]) -> list[int]:
-        """Places and counts in turn, each place as the difference from the one before."""
+        """Indices and counts of rows in turn. Each index is the difference from the previous one."""
         found: list[int] = []
         before = 0
         for row, count in rows:

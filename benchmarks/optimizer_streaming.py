@@ -1,4 +1,4 @@
-"""Measures how much faster the passes are when the optimizer's step moves less memory: the basis of the model of it.
+"""Measures how much faster the passes are if the optimizer's step moves less memory: the basis of its model.
 
     python benchmarks/optimizer_streaming.py [--rounds 8]
 
@@ -32,11 +32,11 @@ _ITERATIONS, _SETTLING = 12, 2
 _FORMS = {"operators": {"foreach": False}, "at once": {"foreach": True}, "fused": {"fused": True}}
 _NOTHING = "no step"
 _OPTIMIZERS = {"Adam": (torch.optim.Adam, 2), "Adagrad": (torch.optim.Adagrad, 1)}
-"""With how many numbers of state each has for a parameter."""
+"""The optimizers, each with its number of state values per parameter."""
 
 
 class Bags(nn.Module):
-    """A table of embeddings, summed up in bags, and a perceptron on top."""
+    """A table of embeddings summed in bags, and a perceptron on top."""
 
     def __init__(self, rows: int) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ CASES: dict[str, Maker] = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One network with one optimizer: its passes by form of the step, and what the step moves less when fused."""
+    """One network with one optimizer: its passes by form of the step, and the memory that the fused step saves."""
 
     network: str
     optimizer: str
@@ -92,7 +92,7 @@ class Row:
 
     @property
     def us_per_mb(self) -> float:
-        """Time that the fused form saves in the passes, in µs for each megabyte that it moves less."""
+        """Time that the fused form saves in the passes, in µs per megabyte that it moves less."""
         return 1e3 * (self.passes_ms["operators"] - self.passes_ms["fused"]) / self.less_mb
 
     @property

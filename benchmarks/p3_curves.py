@@ -3,9 +3,10 @@
     python benchmarks/p3_curves.py --interpreter ENV/bin/python
 
 ``--interpreter`` names a Python with torchvision. Each machine has one GPU and a parameter server. The baseline sends
-whole layers in the order in which they are ready, as MXNet does; P3 is the what-if ``p3``. Both are simulated twice:
-with servers as fast as the link, as the what-if assumes, and with servers whose memory takes time. Steps are predicted
-from shapes: nothing runs on a GPU, and no constant is fitted to the paper. Draws ``docs/images/p3_curves.svg``.
+whole layers in the order in which they are ready, as MXNet does. P3 is the what-if ``p3``. Both are simulated twice:
+with servers as fast as the link, as the what-if assumes, and with servers that need time for memory accesses. Steps are
+predicted from shapes: nothing runs on a GPU, and no constant is fitted to the paper. Draws
+``docs/images/p3_curves.svg``.
 """
 
 from __future__ import annotations
@@ -41,14 +42,14 @@ _VISION, _TRANSLATION = (
 _GPU, _MACHINES, _BATCH, _ITERATIONS = "P4", 4, 32, 12
 _GBIT_S = tuple(range(1, 26))
 _SLICE_BYTES, _MOST_SLICES = 200_000.0, 400
-"""As in the what-if: the slices of an iteration are 400 at most."""
+"""Size of a slice, and the maximum number of slices of an iteration, as in the what-if."""
 _SERVER = Server(10e3)
 """An assumption: a server process reads and writes 10 GB/s of memory, as the what-if ``topk`` assumes for a core."""
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A training, and the gain of P3 that its paper states in per cent."""
+    """A training, and the gain of P3 that the paper states, in per cent."""
 
     script: Path
     arguments: tuple[str, ...]
@@ -66,7 +67,7 @@ MODELS = {
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Samples a second of all machines at one bandwidth; ``low`` and ``high`` are the range of the what-if ``p3``."""
+    """Samples per second of all machines at one bandwidth. ``low`` and ``high`` are the range of the what-if ``p3``."""
 
     model: str
     gbit_s: int
@@ -130,7 +131,7 @@ def best(gains: dict[int, float]) -> str:
 
 
 def gains(own: list[Point], *, with_servers: bool) -> dict[int, float]:
-    """Speed of P3 over whole layers, by bandwidth."""
+    """The gain of P3 over whole layers, by bandwidth."""
     if with_servers:
         return {one.gbit_s: one.served_p3 / one.served_layers for one in own}
     return {one.gbit_s: one.p3 / one.layers for one in own}

@@ -1,10 +1,10 @@
-"""The measures of ``skyline plan --preset academic-bert`` on its server, and its whole training on clusters of T4.
+"""The measures of ``skyline plan --preset academic-bert`` on its server, and BERT's whole training on T4 clusters.
 
     python benchmarks/plan_academic_bert.py
 
-Published: 24 hours on eight Titan V (Izsak and others 2021), which end by the clock, and 12 days on a cluster
-whose size the abstract does not state (Lin and others 2020). Neither is a throughput: the page has the steps of a day
-on the first, and the days of BERT's own amount of training on clusters of T4 for the second.
+Published are 24 hours on eight Titan V (Izsak and others 2021), a fixed time, and 12 days on a cluster of a size
+that the abstract does not state (Lin and others 2020). Neither is a throughput. The page has the number of steps in a
+day for the first, and the days of BERT's own amount of training on clusters of T4 for the second.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The fit of the planner's constants on published rows, and its errors on rows that it did not see."""
+"""The fit of the planner's constants on published rows, and its errors on rows left out."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from skyline.predict.operator_time import OperatorPredictor
 
 _ROUNDS = 14
 _NEUTRAL = {"peak": 0.7, "attention": 0.45, "passes": 1.2, "contention": 0.2, "latency": 1.0}
-"""Where a fit starts: round values that no row was used for."""
+"""Start of a fit: round values that come from no row."""
 _LEAST = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Constants:
-    """The fitted constants: shares by architecture, and those of all GPUs."""
+    """The fitted constants: shares by architecture, and common constants of all GPUs."""
 
     peak: dict[str, float]
     attention: dict[str, float]
@@ -40,7 +40,7 @@ class Constants:
         )
 
     def factors(self, architecture: str) -> StepFactors:
-        """Multiples of the times under the shipped constants; an unknown architecture takes the mean of the others."""
+        """Multiples of the times under the shipped constants. An unknown architecture gets the mean of the others."""
         peak = self.peak.get(architecture, sum(self.peak.values()) / len(self.peak))
         attention = self.attention.get(architecture, sum(self.attention.values()) / len(self.attention))
         shipped = PEAK_SHARE[architecture].value
@@ -62,7 +62,7 @@ class Fitted:
 
     @classmethod
     def of(cls, runs: Sequence[PublishedRun], predictor: OperatorPredictor) -> Fitted:
-        """Rows that the constants are fitted on: FSDP in 16 bits on known architectures."""
+        """The rows used in the fit: FSDP in 16 bits on known architectures."""
         used = tuple(
             run
             for run in runs

@@ -1,4 +1,4 @@
-"""Schedules of a pipeline: throughput, bubble, memory of the first and the last stage, by micro-batches of a step.
+"""Schedules of a pipeline: throughput, bubble, and memory of the first and last stage, by micro-batches per step.
 
     python benchmarks/plan_pipelines.py
 
@@ -29,7 +29,7 @@ CHUNKS = 2
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One schedule with as many micro-batches in a step. ``bubble`` is a share of the step."""
+    """One schedule with a number of micro-batches in a step. ``bubble`` is a share of the step."""
 
     schedule: str
     micro_batches: int
@@ -41,7 +41,7 @@ class Row:
 
 
 def rows() -> list[Row]:
-    """Each schedule that takes so many micro-batches."""
+    """The rows of each schedule, for each number of micro-batches that it allows."""
     model, cluster = transformer_named(MODEL), cluster_named(CLUSTER).with_gpus(STAGES)
     kernels = KernelTimes(cluster.gpu, predictor_for(cluster.gpu))
     found: list[Row] = []

@@ -1,7 +1,7 @@
-"""Score the planner on published runs: throughput, memory and scaling, compared with two baselines.
+"""Scores the planner on published runs: throughput, memory and scaling, compared with two baselines.
 
 ``--data FOLDER`` is any folder with the same files: llm_foundry_fsdp.csv, torchtitan.json, nvidia_examples.json.
-``--fit`` fits the constants again and reports the errors on model sizes and GPUs that the fit did not see.
+``--fit`` fits the constants again and reports the errors on model sizes and GPUs left out of the fit.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ of the others."""
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """Relative errors of one run by the planner and by both baselines; None where a baseline does not apply."""
+    """Relative errors of one run by the planner and by both baselines. None if a baseline does not apply."""
 
     run: PublishedRun
     ratio: float

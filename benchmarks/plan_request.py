@@ -1,9 +1,9 @@
-"""Processor time of a plan in the server, of the timeline of a row, and of its file.
+"""Measures the processor time of a plan in the server, of the timeline of a row, and of its file.
 
     python benchmarks/plan_request.py [--rounds 5]
 
-Described models on clusters of several sizes, as ``skyline/plan`` asks for them: the search alone is the baseline of
-the whole answer with its reasons and its JSON. One thread, in turns over the questions.
+Plans described models on clusters of several sizes, as for ``skyline/plan``. The search alone is the baseline of the
+whole answer with its reasons and its JSON. Questions take turns on one thread.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Processor time in s of one question."""
+    """Processor time of one question, in s."""
 
     model: str
     cluster: str

@@ -28,7 +28,7 @@ _GIB = 2**30
 
 @dataclass(frozen=True, slots=True)
 class PublishedRun:
-    """One run: its strategy, and the published tokens per second and GPU, and memory where it is stated."""
+    """One run: its strategy, the published tokens per second and GPU, and the memory if it is stated."""
 
     source: str
     model: Transformer
@@ -56,7 +56,7 @@ def published_runs(folder: Path) -> tuple[list[PublishedRun], dict[str, int]]:
 
 
 def cluster_of(gpu_name: str, gpus: int) -> ClusterSpec:
-    """The described cluster with such GPUs; for another GPU its direct link, and 200 Gb/s of network for each."""
+    """The described cluster with these GPUs. For other GPUs, their direct link and 200 Gb/s of network for each."""
     gpu = gpu_named(gpu_name)
     if gpu.name in _CLUSTERS:
         return cluster_named(_CLUSTERS[gpu.name]).with_gpus(gpus)

@@ -43,7 +43,7 @@ scaling in the table that its own throughputs do not have."""
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """The constants of the law. The step of eight GPUs is 1 + waiting + exchange times that of one."""
+    """The constants of the law: a step of eight GPUs takes (1 + waiting + exchange) times a step of one."""
 
     waiting: float
     images: float
@@ -52,18 +52,18 @@ class Shares:
 
     @classmethod
     def shipped(cls) -> Shares:
-        """Those of the planner."""
+        """The constants of the planner."""
         return cls(WAITING.value, IMAGE_WAITING.value, IMAGE_MIXED.value, EXPOSED_EXCHANGE.value)
 
     def efficiency(self, pair: ScalingPair) -> float:
-        """The law in closed form."""
+        """The efficiency by the law, in closed form."""
         waiting = self.images * (self.mixed if pair.mixed else 1.0) if pair.images else self.waiting
         return 1 / (1 + waiting + self.exchange * exchange_share(pair))
 
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """Published and predicted efficiency of a pair, by the planner and by constants from the other models."""
+    """The published and predicted efficiency of a pair, by the planner and by constants from the other models."""
 
     pair: ScalingPair
     predicted: float
@@ -78,7 +78,7 @@ class Scaling:
 
 
 def scalings(pairs: Sequence[ScalingPair]) -> list[Scaling]:
-    """All pairs, predicted. Constants are never fitted on rows that contradict themselves."""
+    """The predictions of all pairs. Constants are never fitted on rows that contradict themselves."""
     sound = [one for one in pairs if not one.contradiction]
     models = _left_out(pairs, sound, lambda one: one.model)
     codes = _left_out(pairs, sound, lambda one: one.code)
@@ -89,7 +89,7 @@ def scalings(pairs: Sequence[ScalingPair]) -> list[Scaling]:
 
 
 def exchange_share(pair: ScalingPair) -> float:
-    """The all-reduce of float32 gradients over the step of one GPU; 0 where size or batch are not known."""
+    """The time of an all-reduce of float32 gradients over a step of one GPU. 0 if size or batch are not known."""
     if pair.parameters is None or pair.step_us is None:
         return 0.0
     cluster = cluster_of(pair.gpu, _RANKS)
@@ -98,9 +98,9 @@ def exchange_share(pair: ScalingPair) -> float:
 
 
 def planned_efficiency(pair: ScalingPair) -> float:
-    """By the planner: the measured step of one GPU in equal blocks, on eight ranks."""
+    """The efficiency by the planner: the measured step of one GPU in equal blocks, on eight ranks."""
     known = pair.parameters is not None and pair.step_us is not None
-    # Messages take no part of a step whose length is not known.
+    # With an unknown length of the step, messages take no share of it.
     step_us = pair.step_us if known and pair.step_us else 1e12
     forward, backward = (step_us * share / _BLOCKS for share in (1 - _BACKWARD, _BACKWARD))
     idle = PartTime(WorkTime(), WorkTime(), WorkTime())
@@ -114,12 +114,12 @@ def planned_efficiency(pair: ScalingPair) -> float:
     )
     precision = Precision.HALF if pair.mixed else Precision.SINGLE
     step = step_time(work, Strategy(data=_RANKS, precision=precision), cluster_of(pair.gpu, _RANKS))
-    # The measured step has the update in it.
+    # The measured step includes the update.
     return step_us / (step.compute_us + step.exposed_us)
 
 
 def _range(pair: ScalingPair) -> tuple[float, float]:
-    """Each constant in turn at its ends, added in quadrature."""
+    """The range of the efficiency, from each constant at its ends, added in quadrature."""
     middle = Shares.shipped()
     at = middle.efficiency(pair)
     ends: list[float] = []
@@ -137,7 +137,7 @@ def _range(pair: ScalingPair) -> tuple[float, float]:
 def _left_out(
     pairs: Sequence[ScalingPair], sound: Sequence[ScalingPair], group: Callable[[ScalingPair], str]
 ) -> list[float]:
-    """The prediction of each pair by the constants with the least error on the pairs of all other groups."""
+    """The prediction of each pair by constants fitted on the pairs of all other groups."""
     grid = [Shares(*one) for one in product(*_GRID.values())]
     share = np.array([exchange_share(one) for one in sound])
     images, mixed = (np.array([getattr(one, name) for one in sound]) for name in ("images", "mixed"))
@@ -146,7 +146,7 @@ def _left_out(
     own = constants[:, 1:2] * np.where(mixed, constants[:, 2:3], 1.0)
     lost = np.where(images, own, constants[:, 0:1]) + constants[:, 3:4] * share
     errors = np.abs(1 / (1 + lost) - published)
-    # Both precisions count alike.
+    # Both precisions have equal weight.
     weights = np.where(mixed, 1 / max(1, mixed.sum()), 1 / max(1, (~mixed).sum()))
     names = np.array([group(one) for one in sound])
     best: dict[str, Shares] = {}
@@ -163,7 +163,7 @@ def _left_out(
 
 
 def scaling_summary(rows: Sequence[Scaling]) -> dict[str, dict[str, float | int]]:
-    """Figures by group, in points of percent."""
+    """The figures by group, in percentage points."""
     groups: dict[str, list[Scaling]] = {}
     for precision in ("single", "mixed"):
         chosen = [one for one in rows if one.pair.mixed == (precision == "mixed")]
@@ -173,7 +173,7 @@ def scaling_summary(rows: Sequence[Scaling]) -> dict[str, dict[str, float | int]
         for one in sorted(sound, key=lambda one: (one.pair.code, one.pair.gpu)):
             code = one.pair.code.rpartition("/")[2]
             groups.setdefault(f"{precision}, {code}, {one.pair.gpu[:4]}", []).append(one)
-    # The summary of each precision first, its groups behind.
+    # The summary of each precision comes before its groups.
     ordered = sorted((name for name in groups if groups[name]), key=lambda name: name.count(",") > 1)
     ordered.sort(key=lambda name: name.endswith("all rows"), reverse=True)
     return {name: _figures(groups[name]) for name in ordered}

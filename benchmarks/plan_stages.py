@@ -1,9 +1,9 @@
-"""Stages of a pipeline: cut by the slowest stage and memory, compared with the same number of blocks on each.
+"""Stages of a pipeline, cut by the slowest stage and by memory, compared with equal numbers of blocks.
 
     python benchmarks/plan_stages.py
 
-Described transformers on clusters, planned; nothing is measured but the time of both programs of placement, on random
-graphs of layers. The integer program needs SciPy (extra ``solver``).
+Described transformers are planned on clusters. Only the time of both placement programs is measured, on random graphs
+of layers. The integer program needs SciPy (extra ``solver``).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from skyline.plan.transformer import transformer_named
 from skyline.plan.work import work_of
 from skyline.predict.registry import predictor_for
 
-# Model, cluster, data, tensor and pipeline parallelism, and the micro-batch: 8 to 64 GPUs, four micro-batches a stage.
+# Model, cluster, data, tensor and pipeline parallelism, micro-batch: 8 to 64 GPUs, four micro-batches per stage.
 LAYOUTS = (
     ("gpt2", "dgx-a100", 2, 1, 4, 8),
     ("llama3-8b", "dgx-a100", 1, 2, 4, 1),
@@ -48,7 +48,7 @@ GRAPHS, SEED = 40, 7
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One layout: tokens a second with even stages and with cut ones. Memory in GB; 0 tokens where none fits."""
+    """One layout: tokens per second with even and with cut stages, memory in GB. 0 tokens if no layout fits."""
 
     layout: str
     recompute: str
@@ -74,7 +74,7 @@ class Solved:
 
 
 def rows() -> list[Row]:
-    """Even stages without recomputation or with all of it, compared with cut ones."""
+    """Rows of even stages, without recomputation or with full recomputation, compared with cut stages."""
     found: list[Row] = []
     for name, cluster_name, data, tensor, pipeline, micro_batch in LAYOUTS:
         model = transformer_named(name)
@@ -113,7 +113,7 @@ def _evenly(blocks: int, stages: int) -> tuple[int, ...]:
 
 
 def solved() -> list[Solved]:
-    """Both programs on random graphs: branches of layers between a first and a last one."""
+    """Results of both programs on random graphs: branches of layers between a first and a last layer."""
     found: list[Solved] = []
     for layers, stages in ((8, 3), (12, 4), (16, 4)):
         draw = random.Random(SEED)
@@ -152,7 +152,7 @@ def _timed(
     limits: StageLimits,
     program: Callable[[LayerGraph, StageLimits], Placement | None],
 ) -> tuple[list[float], float]:
-    """The slowest stages, infinite where nothing fits, and the mean time in ms."""
+    """The times of the slowest stages (infinite if nothing fits), and the mean time of a program in ms."""
     start = perf_counter()
     found = [program(graph, limits) for graph in graphs]
     took_ms = (perf_counter() - start) * 1e3 / len(graphs)

@@ -1,11 +1,11 @@
-"""Step time of data parallelism that exchanges its largest gradients alone, over the rate of the network.
+"""Step time of data parallelism that exchanges only its largest gradients, by the rate of the network.
 
     python benchmarks/plan_topk.py
 
-The cluster of Shi and others (MLSys 2021): 16 nodes of 8 V100, 25 Gbit/s between nodes. Their system, with a cache for
-its data and a parallel update, is 25 to 40 % faster than the best dense one of theirs on CNNs and a Transformer. Here a
-Transformer of about the base size is planned, dense and with 1 % and 0.1 % of the gradients. Dense exchange is the
-baseline.
+The cluster is the one of Shi and others (MLSys 2021): 16 nodes of 8 V100, 25 Gbit/s between nodes. Their system, with
+a cache for its data and a parallel update, is 25 to 40 % faster than their best dense system on CNNs and a Transformer.
+Here a Transformer of about the base size is planned, dense and with 1 % and 0.1 % of the gradients. Dense exchange is
+the baseline.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ PUBLISHED_GBIT_S = 25
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Steps in ms at one rate between nodes, for each share of the gradients."""
+    """Step times in ms at one rate between nodes, for each share of the gradients."""
 
     gbit_s: float
     steps_ms: tuple[float, ...]
 
     @property
     def faster(self) -> tuple[float, ...]:
-        """The dense step over the others."""
+        """The dense step time over the others."""
         return tuple(self.steps_ms[0] / one for one in self.steps_ms[1:])
 
 

@@ -1,8 +1,8 @@
 """Gains of bfloat16, fused attention and the channels-last layout on this CPU: pairs of runs of small models.
 
-The unchanged model, the changed one and the unchanged one again take blocks of steps in turns, in one process and one
-thread. Times are processor time, so that other work on the machine changes them little. The null is the third over the
-first. ``amp emulated`` runs in a process whose oneDNN may not use instructions for bfloat16.
+The unchanged model, the changed model and the unchanged model again run blocks of steps in turns, in one process and
+one thread. Times are processor time, so that other work on the machine has little effect. The null is the third over
+the first. ``amp emulated`` runs in a process in which oneDNN must not use instructions for bfloat16.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _BLOCK_S = 0.2
 
 @dataclass(frozen=True)
 class Text:
-    """A transformer: batch, positions, width, heads, blocks, probability of dropout, and whether it looks back only."""
+    """A transformer: batch, positions, width, heads, blocks, dropout probability, and if its attention is causal."""
 
     batch: int
     positions: int
@@ -44,7 +44,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Images:
-    """A network for images of a kind, with its batch and the size of the images."""
+    """An image network of one kind, with its batch size and image size."""
 
     kind: str
     batch: int
@@ -136,7 +136,7 @@ def text_model(spec: Text, fused: bool) -> Any:
 
 
 def image_model(kind: str) -> Any:
-    """A small network for images, of one of five kinds."""
+    """A small image network of one of five kinds."""
     from torch import nn
 
     class Residual(nn.Module):
@@ -197,7 +197,7 @@ def image_model(kind: str) -> Any:
 
 
 def step_of(name: str, change: str) -> Callable[[], None]:
-    """One training step of a model, changed or (with an empty change) as it is."""
+    """One training step of a model with a change, or unchanged if the change is empty."""
     import torch
     from torch.nn import functional
 
@@ -228,7 +228,7 @@ def step_of(name: str, change: str) -> Callable[[], None]:
 
 
 def compare(name: str, change: str, rounds: int) -> tuple[list[float], list[float]]:
-    """By round: the changed step over the step as it is, and that measured twice."""
+    """For each round, the changed step over the unchanged step, and the unchanged step over itself."""
     steps = [step_of(name, ""), step_of(name, change), step_of(name, "")]
     for step in steps:
         step()
@@ -254,7 +254,7 @@ def compare(name: str, change: str, rounds: int) -> tuple[list[float], list[floa
 
 
 def main() -> None:
-    """Compare all pairs and write the page; ``--changes`` compares those of some changes and prints them as JSON."""
+    """Compare all pairs and write the page. ``--changes`` compares only some changes and prints the pairs as JSON."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,4 +1,4 @@
-"""The predicted time of published steps, as the product's predictors give it, with baselines."""
+"""The predicted time of published steps by the product's predictors, and by baselines."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _step = attrgetter("step")
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One predicted step in ms: the interval joins groups of operators as the product does."""
+    """One predicted step in ms. Its interval combines groups of operators as in the product."""
 
     value_ms: float
     low_ms: float
@@ -34,7 +34,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Proportions:
-    """Quantities that baselines scale: arithmetic over the peak of its format, and bytes over the bandwidth, in ms."""
+    """The quantities that baselines scale, in ms: arithmetic over the peak of its format, and bytes over bandwidth."""
 
     flop_ms: float
     bytes_ms: float
@@ -43,7 +43,7 @@ class Proportions:
 def predicted_step(
     calls: Sequence[TableRow], shapes: Sequence[OperatorShape], gpu: GpuSpec, predictor: OperatorPredictor
 ) -> Step:
-    """The operators one after another, or the host's launches where these take longer."""
+    """The time of the operators one after another, or of the host's launches if these take longer."""
     answers = predictor.predict(shapes, gpu)
     total = sum(call.count * answer.time_us.value for call, answer in zip(calls, answers, strict=True))
     below: dict[str, float] = defaultdict(float)
@@ -69,7 +69,7 @@ def proportions(calls: Sequence[TableRow], shapes: Sequence[OperatorShape], gpu:
 
 @dataclass(frozen=True, slots=True)
 class RowResult:
-    """A published row with what each predictor says of it."""
+    """A published row with the prediction of each predictor."""
 
     row: ImageRow
     steps: dict[str, Step]
@@ -80,7 +80,7 @@ class RowResult:
 def row_results(
     rows: Sequence[ImageRow], programs: Programs, predictors: Mapping[str, OperatorPredictor]
 ) -> tuple[list[RowResult], dict[str, list[str]]]:
-    """All rows that can be traced, and by reason the models that cannot."""
+    """The results of all rows that can be traced, and the other models by reason."""
     found: list[RowResult] = []
     left_out: dict[str, list[str]] = defaultdict(list)
     for _, group in groupby(sorted(rows, key=_step), key=_step):

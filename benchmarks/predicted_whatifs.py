@@ -1,8 +1,8 @@
 """Compares what-ifs on predicted profiles with predictions of the changed scripts.
 
-ResNet-50 and GPT-2 of ``tracing_models`` are traced without autocast and predicted for several GPUs; the what-ifs are
-asked there. Then the scripts are changed, traced and predicted again. Both answers rest on the same predictor: the
-difference is that of the what-ifs' changes of operators, and says nothing about the predictor.
+ResNet-50 and GPT-2 of ``tracing_models`` are traced without autocast and predicted for several GPUs, and the what-ifs
+are applied to these profiles. Then the scripts are changed, traced and predicted again. Both answers use the same
+predictor: their difference shows only how the what-ifs change operators, and says nothing about the predictor.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LAST = ".to(memory_format=torch.channels_last)"
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One question on one GPU, times in ms."""
+    """One question on one GPU, with times in ms."""
 
     script: str
     gpu: str
@@ -44,12 +44,12 @@ class Compared:
 
     @property
     def error(self) -> float:
-        """The answer over the traced time, less one."""
+        """The answer over the traced time, minus one."""
         return self.asked_ms / self.traced_ms - 1
 
 
 def texts(name: str) -> dict[str, tuple[tuple[Choice, ...], str]]:
-    """By question: the what-ifs, and the script with the changes made."""
+    """The what-ifs of each question, and the script with these changes."""
     narrow = (MODELS / f"{name}.py").read_text(encoding="utf-8")
     amp = Choice("amp", "bf16")
     found = {"amp=bf16": ((amp,), narrow)}

@@ -2,9 +2,9 @@
 
 Each script is profiled once, and everything is predicted before anything else runs. Then each edit is made by Skyline's
 own rewrite in a copy, and the copies and the original are timed by hand in turns, the original twice (the null).
-The prediction is compared with two that need no tool: "no change", and one rule of thumb for each kind of change. For a
-batch size that is "proportional": the iteration takes as much longer as the batch is larger. For a what-if it is
-Amdahl's bound: the phase that it works on takes no time at all any more.
+The prediction is compared with two simple ones: "no change", and one rule of thumb for each kind of change. For a
+batch size, the rule is "proportional": the iteration time grows in proportion to the batch size. For a what-if, it is
+Amdahl's bound: the affected phase takes no time any more.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 FACTORS = (0.75, 1.5, 3.0, 6.0)
 """Held-out batch sizes in multiples of the script's own: between measured points, and beyond them."""
 WHATIFS = {"fused_optimizer": "optimizer", "num_workers": "data"}
-"""What-ifs that rewrite code, with the phase they work on."""
+"""What-ifs that rewrite code, with the affected phase."""
 
 LONGER = {
     '"--epochs", type=int, default=2': '"--epochs", type=int, default=200',
     "epochs: int = 3": "epochs: int = 300",
 }
-"""The examples end after seconds, at large batch sizes after a few iterations: what is timed runs more epochs."""
+"""The examples end after seconds, and at large batch sizes after a few iterations, so timed runs have more epochs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """The prediction for one change, made before it ran; ratios are to the unchanged script."""
+    """The prediction for one change, made before it ran. Ratios are relative to the unchanged script."""
 
     change: str
     ratio: float
@@ -58,11 +58,11 @@ class Prediction:
     extrapolated: bool
     peak_bytes: float
     text: str
-    """The script with Skyline's own edit in it."""
+    """The script with Skyline's own edit."""
 
 
 def predict(script: Path) -> list[Prediction]:
-    """Profile the script; what it says of every held-out batch size, and of every what-if it can rewrite."""
+    """Profile the script, and predict every held-out batch size and every what-if that Skyline can rewrite."""
     with tempfile.TemporaryDirectory() as folder:
         profile = capture(CaptureRequest(script, working_directory=Path(folder)), progress=lambda _: None)
     analysis = analyse(profile)
@@ -106,7 +106,7 @@ def _prediction(analysis: Analysis, script: Path, change: str, question: Questio
 
 
 def measure(script: Path, predictions: list[Prediction], rounds: int) -> dict[str, Trial]:
-    """By change, its copy in turns with the original."""
+    """The trial of each change, with its copy in turns with the original."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
 

@@ -1,8 +1,8 @@
-"""Measures the time that predictors take to answer: operators in batches of a thousand, and the first in a new process.
+"""Measures the time of predictors: for operators in batches of a thousand, and for the first in a new process.
 
-The thousand are drawn from a fixed seed: products, elementwise work, softmax, normalisation and convolutions in
-float32, in about the shares that they have in a training step. Every round asks for others; the median of the rounds
-counts. The first answer is that of a new process after the predictor has been imported, with all that it reads.
+The thousand operators are drawn from a fixed seed: products, elementwise work, softmax, normalisation and convolutions
+in float32, in about the shares of a training step. Every round uses other operators, and the median of the rounds
+counts. The first answer is measured in a new process after the import of the predictor, and includes reading its files.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from skyline_predictors.predictions import all_predictors
 
 BATCH = 1000
 GPUS = ("V100", "H100")
-"""One whose generation was measured, and one whose was not: they go different ways."""
+"""A GPU of a measured generation and a GPU of an unmeasured one, which use different code paths."""
 BAR_US, BAR_FIRST_MS = 20.0, 300.0
 _FIRST = """\
 import json, sys
@@ -46,17 +46,17 @@ print(json.dumps((time.perf_counter() - began) * 1e3))
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """Of one predictor on one GPU."""
+    """The times of one predictor on one GPU."""
 
     predictor: str
     gpu: str
     batch_us: list[float]
-    """Per operator, by round."""
+    """Time per operator, by round."""
     first_ms: list[float]
 
 
 def operators(chance: random.Random) -> list[OperatorShape]:
-    """A thousand of them."""
+    """A thousand random operators."""
 
     def size(most: int) -> int:
         return chance.randint(1, most)
@@ -84,7 +84,7 @@ def _convolution(chance: random.Random) -> OperatorShape:
 
 
 def measured(name: str, gpu: str, rounds: int) -> Speed:
-    """Batches in this process, first answers in new ones."""
+    """Measure batches in this process, and first answers in new processes."""
     predictor, device = all_predictors()[name], gpu_named(gpu)
     chance = random.Random(1)
     taken: list[float] = []
@@ -97,12 +97,12 @@ def measured(name: str, gpu: str, rounds: int) -> Speed:
         float(json.loads(subprocess.check_output([sys.executable, "-c", _FIRST, name, gpu], text=True)))
         for _ in range(max(3, rounds // 4))
     ]
-    # The first batch reads files.
+    # Drop the first batch, which reads files.
     return Speed(name, gpu, taken[1:], first)
 
 
 def page(rows: list[Speed]) -> str:
-    """The table and what was meant."""
+    """The table and the goals."""
     head = [
         "predictor",
         "GPU",

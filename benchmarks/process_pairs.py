@@ -1,9 +1,9 @@
-"""Differences between two processes of one script: from the processes, or from the load of the machine.
+"""Differences between two processes of one script, separated into effects of the processes and of the load.
 
-Pairs of processes of the unchanged script start one pair after another and take turns, without and with other programs
-that are busy half of the time. Both halves of a pair's rounds give its log ratio once each: their difference is the
-scatter within a pair, and what pairs scatter beyond that stays with the processes. Candidates for the statistic of a
-pair are compared on the same turns. ``skyline.verification.paired_starts`` rests on the result.
+Pairs of processes of the unchanged script start one after another and take turns, without and with other programs that
+are busy half of the time. Each half of a pair's rounds gives its log ratio. The difference of the two values is the
+scatter within a pair; any additional scatter between pairs comes from the processes. Candidates for the statistic of a
+pair are compared on the same turns. ``skyline.verification.paired_starts`` is based on the result.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 
 @dataclass(frozen=True, slots=True)
 class TurnRecord:
-    """A turn of one side: its iterations, and per iteration the processor time and the page faults (0: unknown)."""
+    """A turn of one side: its iterations, and the processor time and page faults per iteration (0: unknown)."""
 
     side: int
     steps_ms: tuple[float, ...]
@@ -48,7 +48,7 @@ class TurnRecord:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two processes of one script; each round is a turn of either side. ``kept``: they returned no memory."""
+    """Two processes of one script. Each round is a turn of each side. ``kept``: they returned no memory."""
 
     script: str
     others: int
@@ -58,7 +58,7 @@ class Pair:
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """The value that this share of the values does not exceed, between neighbours."""
+    """The quantile of the values at ``share``, interpolated between neighbours."""
     ordered = sorted(values)
     place = share * (len(ordered) - 1)
     low = math.floor(place)
@@ -78,7 +78,7 @@ def of_rounds(rounds: Rounds) -> float:
 
 
 def of_iterations(share: float) -> Callable[[Rounds], float]:
-    """The log ratio of one quantile over all iterations of either side."""
+    """A statistic: the log ratio of one quantile over all iterations of either side."""
 
     def log_ratio(rounds: Rounds) -> float:
         first, second = ([step for turns in rounds for step in turns[side].steps_ms] for side in (0, 1))
@@ -94,7 +94,7 @@ def of_means(rounds: Rounds) -> float:
 
 
 def of_turns(share: float) -> Callable[[Rounds], float]:
-    """The log ratio of one quantile over either side's turns, of their medians."""
+    """A statistic: the log ratio of one quantile of the medians of either side's turns."""
 
     def log_ratio(rounds: Rounds) -> float:
         first, second = ([statistics.median(turns[side].steps_ms) for turns in rounds] for side in (0, 1))
@@ -104,7 +104,7 @@ def of_turns(share: float) -> Callable[[Rounds], float]:
 
 
 def of_calm_turns(rounds: Rounds) -> float:
-    """The log ratio of the mean iteration over the half of either side's turns with the least load by others."""
+    """The log ratio of the mean iteration, over the half of either side's turns with the least other load."""
     calm = [
         sorted((turns[side] for turns in rounds), key=lambda turn: turn.others_cores)[
             : (len(rounds) + 1) // 2
@@ -138,7 +138,7 @@ STATISTICS: dict[str, Callable[[Rounds], float]] = {
 
 @dataclass(frozen=True, slots=True)
 class Scatter:
-    """Standard deviations of a pair's log ratio: in all, within pairs, and between them (0 where none is seen)."""
+    """Standard deviations of a pair's log ratio: total, within pairs, and between pairs (0 if none is seen)."""
 
     total: float
     within: float
@@ -147,9 +147,9 @@ class Scatter:
 
     @classmethod
     def of(cls, pairs: Sequence[Pair], statistic: Callable[[Rounds], float]) -> Scatter:
-        """From both halves of each pair's rounds: half of the variance of their difference is that of one half.
+        """Compute the scatter from both halves of each pair's rounds.
 
-        The value of the whole pair has half the variance of a half.
+        The variance of one half is half of the variance of the difference. A whole pair has half of that variance.
         """
         whole = [statistic(pair.rounds) for pair in pairs]
         apart = [statistic(pair.rounds[::2]) - statistic(pair.rounds[1::2]) for pair in pairs]
@@ -164,12 +164,12 @@ class Scatter:
 
 
 def faults_of(pid: int) -> int:
-    """Page faults of a process so far that needed no disk."""
+    """The number of page faults of a process so far that needed no disk."""
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[7])
 
 
 def recorded(run: HeldRun, side: int) -> TurnRecord:
-    """One turn with its counters; a script that is started again within has none."""
+    """One turn with its counters. A script that was restarted during the turn has none."""
     life, child = run.lives, run.child if run.lives else None
     before = (sum(child.cpu_s()), faults_of(child.pid)) if child is not None else None
     turn = run.turn()
@@ -187,7 +187,7 @@ def recorded(run: HeldRun, side: int) -> TurnRecord:
 def pair_of(
     script: Path, number: int, others: int, rounds: int, turn_s: float, kept: bool, pool: WarmPool
 ) -> Pair:
-    """One pair, started in alternating order; the order of turns alternates too."""
+    """Measure one pair. The order of starts and the order of turns alternate."""
     began = time.monotonic()
     cancel = threading.Event()
     with ExitStack() as stack:
@@ -256,7 +256,7 @@ def _basis(own: Sequence[Pair], faults: Sequence[float]) -> str:
 
 
 def earlier(path: Path) -> list[Pair]:
-    """The pairs of a result file; none without one."""
+    """The pairs of a result file. Empty if there is none."""
     if not path.exists():
         return []
     rows = json.loads(path.read_text(encoding="utf-8"))["figures"]

@@ -1,9 +1,9 @@
-"""Differences between two processes of one script, and the measurements that ranges hold with them.
+"""Differences between two processes of one script, and the coverage of ranges that include them.
 
 Reads older results pages and measures nothing. A row of such a page has a null: the unchanged script ran twice, in two
-processes that took turns. Pages of all scripts that are not held out set the constant of
-``skyline/whatif/subject.py``; what-ifs on held-out scripts score it. Scripts that are measured once
-(``unseen_scripts.toml``) do neither.
+processes that took turns. The constant of ``skyline/whatif/subject.py`` is set on pages of scripts that are not held
+out, and scored on what-ifs of held-out scripts. Scripts that are measured only once (``unseen_scripts.toml``) are not
+used.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PAGES = (
     "whatifs_triples_2",
     "whatifs_triples_3",
 )
-"""Pages whose null is that of two processes."""
+"""Pages whose null compares two processes."""
 _COVERED = 0.9
 
 
@@ -50,13 +50,13 @@ class Pair:
 
     @property
     def apart(self) -> float:
-        """Their difference as a share, in logarithms."""
+        """The difference of the two processes as an absolute logarithm."""
         return abs(math.log(self.ratio))
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Changes that ranges hold, and the width of the ranges."""
+    """The coverage of changes by their ranges, and the width of the ranges."""
 
     title: str
     changes: int
@@ -65,7 +65,7 @@ class Held:
 
 
 def pairs(results: Path) -> list[Pair]:
-    """Every pair of the pages once."""
+    """Every pair of the pages, once."""
     found: dict[Pair, None] = {}
     for page in _PAGES:
         machine, figures = content(results, page)
@@ -80,13 +80,13 @@ def quantile(own: Sequence[Pair]) -> float:
 
 
 def largest(found: Sequence[Pair]) -> float:
-    """The quantile of the processor whose processes differ most: a range is meant to hold on each of them."""
+    """The quantile on the CPU whose processes differ most, because a range must be valid on every CPU."""
     processors = {one.processor for one in found}
     return max(quantile([one for one in found if one.processor == name]) for name in processors)
 
 
 def held(title: str, chosen: Sequence[Change], spread: float) -> Held:
-    """Of some changes, with so much between processes."""
+    """The coverage of some changes, with ``spread`` as the difference between processes."""
     ranges = [one.ranged(spread) for one in chosen]
     inside = sum(
         range_.low <= one.measured <= range_.high for one, range_ in zip(chosen, ranges, strict=True)

@@ -1,8 +1,8 @@
-"""Lookups of embeddings seen in a few iterations, against known distributions, and the cost of looking to a profile.
+"""Lookups of embeddings counted in a profile, compared with known distributions, and the cost of counting them.
 
-Scripts whose distribution of lookups is known are profiled as they are. The share that the profile gives for the
-hottest hundredth and tenth of the rows is compared with the true one. The pass is timed, and set against as many of the
-profile's own iterations. A script without large embeddings shows what counting zeros costs.
+Scripts whose distribution of lookups is known are profiled unchanged. The share that the profile gives for the hottest
+hundredth and tenth of the rows is compared with the true share. The pass is timed and compared with an equal number of
+the profile's own iterations. A script without large embeddings shows the cost of counting zeros.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SHARES = (0.01, 0.1)
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A script, the end of the path of a table of its, and the true share of the hottest part of that table."""
+    """A script, the end of the path of one of its tables, and the true share of the hottest part of that table."""
 
     name: str
     script: Path
@@ -46,7 +46,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One profile of a case. Shares belong to ``SHARES``; times are in ms."""
+    """One profile of a case. The shares are in the order of ``SHARES``; times are in ms."""
 
     case: str
     iterations: int
@@ -69,12 +69,12 @@ def zipf(exponent: float) -> Callable[[float, int], float]:
 
 
 def cubed(part: float, _: int) -> float:
-    """The example draws a row as the cube of an even random number."""
+    """The share if a row is drawn as the cube of a uniform random number, as in the example."""
     return part ** (1 / 3)
 
 
 def even(part: float, _: int) -> float:
-    """Every row has the same chance."""
+    """The share if every row has the same probability."""
     return part
 
 

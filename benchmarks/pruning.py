@@ -1,11 +1,11 @@
-"""Is a pruned network as fast as was predicted? ``prune`` at several ratios, predicted first, then pruned and measured.
+"""Checks if pruned networks are as fast as predicted: ``prune`` at several ratios, predicted first and then measured.
 
-Loops around networks of ``examples/image_classifier.py`` and of kuangliu/pytorch-cifar, on random images of 32 by 32,
-are profiled, and every change predicted. Then torch-pruning prunes copies of the network, with the call that Skyline's
-rewrite writes, and all take turns in one process with the unchanged network and a second copy of it (the null). The
-measure is processor time on one thread, so that the page can be made on a machine with other work; the profile is of
-the same loop. The mean over a gradual schedule is computed from the predictions alone, also for ResNet-50 on GPUs that
-are not here. Needs torch-pruning, and a folder of bare clones (``--mirror``) or a network.
+Training loops of networks of ``examples/image_classifier.py`` and of kuangliu/pytorch-cifar, on random images of 32 by
+32, are profiled, and every change is predicted. Then torch-pruning prunes copies of the network, with the call that
+Skyline's rewrite writes. All copies take turns in one process with the unchanged network and a second copy of it (the
+null). The measure is processor time on one thread, so that the page can be made on a busy machine; the profile is of
+the same loop. The mean over a gradual schedule is computed only from the predictions, also for ResNet-50 on absent
+GPUs. Needs torch-pruning, and a folder of bare clones (``--mirror``) or a network connection.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ NETWORKS = {
     "vgg11": ("from models import *", "VGG('VGG11')"),
 }
 GPUS = ("v100", "a100")
-"""ResNet-50 is predicted for these without running it, to compare with PruneTrain's figure."""
+"""The GPUs that ResNet-50 is predicted for without a run, to compare with PruneTrain's figure."""
 ASKED = ("0.3", "0.5", "0.3:16", "0.5:16")
 CURVE = ("0.1", "0.2", "0.3", "0.4", "0.5", "0.6", "0.7")
 SCRIPT = """\
@@ -107,7 +107,7 @@ def folders(options: argparse.Namespace) -> dict[str, Path]:
 
 
 def validate(name: str, folder: Path, options: argparse.Namespace) -> tuple[list[Row], list[str], list[str]]:
-    """The measured changes of one network, its curve, and the words about a schedule."""
+    """The measured changes of one network, its curve, and the text about a schedule."""
     imported, network = NETWORKS[name]
     with tempfile.TemporaryDirectory() as place:
         script = Path(place, f"{name}.py")

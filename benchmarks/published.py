@@ -1,8 +1,8 @@
-"""Scores predictions of published steps on GPUs that are not here, in the formats and layouts that people train in.
+"""Scores predictions of published steps on absent GPUs, in the number formats and layouts that people train in.
 
 ``published.py --data FOLDER`` scores every row of ``timm.csv`` and the single-GPU image models of
-``nvidia_examples.json`` in a folder. Programs whose operators are not stored with this script are traced; timm is
-needed for that, with PyTorch for the CPU: ``pip install -r benchmarks/published.txt``, then
+``nvidia_examples.json`` in a folder. Programs whose operators are not stored with this script are traced, which needs
+timm, with PyTorch for the CPU: ``pip install -r benchmarks/published.txt``, then
 ``pip install --no-deps timm==1.0.31``.
 """
 
@@ -50,7 +50,7 @@ _SEEN = {
     ),
 }
 Figures = dict[str, dict[str, Score]]
-"""By group of rows and by predictor."""
+"""Scores by group of rows and by predictor."""
 
 
 def main() -> None:
@@ -113,7 +113,7 @@ def main() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """Rows with what was predicted of them, out of ``total``; NVIDIA's examples; what is left out, by reason."""
+    """The rows with their predictions, out of ``total``; NVIDIA's examples; and the rows left out, by reason."""
 
     results: list[RowResult]
     nvidia: Figures
@@ -129,7 +129,7 @@ class Scored:
         return fits([one for one in self.results if one.row.training and one.row.gpu == "RTX3090"])
 
     def content(self) -> dict[str, object]:
-        """The figures for programs."""
+        """The figures of the JSON file."""
         right, clear = layout_sides(self.results)
         return {
             "rows": len(self.results),
@@ -144,7 +144,7 @@ class Scored:
 
 
 def scores(results: list[RowResult]) -> Figures:
-    """Step times by setting, then ratios of layouts and of compiling."""
+    """Scores of step times by setting, then of ratios of layouts and of compiling."""
     found: Figures = {}
     settings: dict[str, list[RowResult]] = {}
     for result in results:
@@ -162,7 +162,7 @@ def scores(results: list[RowResult]) -> Figures:
 
 
 def ratios(results: list[RowResult]) -> dict[str, dict[str, list[Pair]]]:
-    """Time of each step over that of its twin: channels last over first, compiled over not."""
+    """The time of each step over its twin: channels last over channels first, compiled over not compiled."""
     by_key: dict[tuple[object, ...], RowResult] = {}
     for result in results:
         row = result.row
@@ -190,7 +190,7 @@ def layout_sides(results: list[RowResult]) -> tuple[int, int]:
 
 
 def _ratio_pairs(over: RowResult, under: RowResult) -> dict[str, Pair]:
-    """Per sample, since batches may differ."""
+    """The ratios of times per sample, because batches may differ."""
     per_sample = over.row.batch / under.row.batch
     measured = over.row.step_ms / under.row.step_ms / per_sample
     pairs = {
@@ -221,7 +221,7 @@ def _scored(results: list[RowResult]) -> dict[str, Score]:
 
 
 def page(scored: Scored, of_unseen: bool) -> str:
-    """The tables to read."""
+    """The tables of the page."""
     sides, batches = layout_sides(scored.results), scored.batches()
     head = (
         "rows of",

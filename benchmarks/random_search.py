@@ -1,4 +1,4 @@
-"""The search behind the calibrations: random steps from a seed, each of one constant, kept where they help."""
+"""The search behind the calibrations: seeded random steps of one constant each, kept if they reduce the loss."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 
 Place = tuple[object, ...]
-"""Where a constant stands in nested dictionaries: key after key; several as the last are set alike."""
+"""The keys that lead to a constant in nested dictionaries. Several keys in the last place get the same value."""
 
 
 def search(
@@ -18,10 +18,10 @@ def search(
     chooser: random.Random,
     loss: Callable[[object], float],
 ) -> float:
-    """Changes ``values`` in place until they have the least loss that so many steps found, and returns that.
+    """Change ``values`` in place to the smallest loss found in ``steps`` steps. Returns that loss.
 
-    Steps are factors, large ones first. ``limits`` are by the last name in the place of a constant that it has: each
-    has to stay what it is named after.
+    Steps are factors, large ones first. ``limits`` are found by the last name in the place of a constant. They keep
+    each constant in the range in which it has its meaning.
     """
     lowest = loss(values)
     for step in range(steps):

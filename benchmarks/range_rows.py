@@ -15,14 +15,14 @@ from skyline.interval import Interval
 
 _HELD_OUT = Path(__file__).with_name("held_out.toml")
 _SPREADS = ((0.043, "2026-11-28T17:00"), (0.030, "2026-11-26T02:00"), (0.0, ""))
-"""The difference between processes that the ranges of pages hold, each since a date."""
+"""The difference between processes that the ranges of pages include, each since a date."""
 _STEADY = 0.05
-"""A change whose null is further off was not measured."""
+"""Largest deviation of a null from 1. A change with a larger one does not count as measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A predicted change with the range that was stated, and the measured ratio; both over the unchanged script."""
+    """A predicted change with its stated range, and the measured ratio, both relative to the unchanged script."""
 
     page: str
     script: str
@@ -30,12 +30,12 @@ class Change:
     predicted: Interval
     measured: float
     spread: float
-    """The difference between processes, as a share, that the range has in it already."""
+    """The difference between processes, as a share, that the range already includes."""
     provenance: str = ""
-    """The basis of the prediction, where the page has it."""
+    """The basis of the prediction, if the page has it."""
 
     def ranged(self, spread: float) -> Interval:
-        """The range with that difference between processes, joined as the product does."""
+        """The range with this difference between processes, combined as in the product."""
         said = self.predicted
         more = spread**2 - self.spread**2
 
@@ -50,7 +50,7 @@ class Change:
 
 
 def changes(results: Path, pages: Sequence[str]) -> list[Change]:
-    """All changes of some pages whose null was steady."""
+    """All changes with a steady null on some pages."""
     found: list[Change] = []
     for page in pages:
         machine, figures = content(results, page)
@@ -66,7 +66,7 @@ def changes(results: Path, pages: Sequence[str]) -> list[Change]:
 
 
 def held_out() -> set[str]:
-    """Scripts that set no constant, as pages name them."""
+    """Scripts that set no constant, as named on pages."""
     scripts = tomllib.loads(_HELD_OUT.read_text(encoding="utf-8"))["script"]
     return {"/".join(Path(one["path"]).parts[-2:]) for one in scripts}
 

@@ -1,4 +1,4 @@
-"""A ratio measured in rounds: its median, its bootstrap interval, and whether the rounds can be trusted."""
+"""A ratio measured in rounds: its median, its bootstrap interval, and a check of the rounds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 NULL_TOLERANCE = 0.03
-"""A round whose two timings of the same thing differ by more than this says nothing."""
+"""A round is not used if its two timings of the same code differ by more than this share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Ratio:
 
     @classmethod
     def of(cls, samples: Sequence[float], resamples: int = 4000) -> Ratio:
-        """From one sample per round; the resampling is seeded, so that a result file can be made again."""
+        """The ratio from one sample per round. The resampling is seeded, so that a result file can be reproduced."""
         if not samples:
             raise ValueError("no rounds are left: every one was discarded because the machine drifted")
         chance = random.Random(0)
@@ -35,5 +35,5 @@ class Ratio:
 
 
 def is_steady(null: float) -> bool:
-    """True if a round's null ratio (the same thing timed twice) is close enough to one."""
+    """True if a round's null ratio (the same code timed twice) is close enough to one."""
     return abs(null - 1) <= NULL_TOLERANCE

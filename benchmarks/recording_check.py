@@ -1,4 +1,4 @@
-"""Requirements on a recording of a GPU, for every script, so that the figures made of it can be believed."""
+"""Requirements on the recording of a GPU for every script, so that its figures can be trusted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LEAST_COVERED, _MOST_OVERLAPPED, _MOST_REPLAY_ERROR = 0.99, 0.01, 0.05
 
 @dataclass(frozen=True, slots=True)
 class RecordingCheck:
-    """Shares of the recorded iterations on the script's own thread, and the device's work that hangs on nothing."""
+    """Shares of the recorded iterations on the script's own thread, and device work without a launch."""
 
     kernels: int
     covered: float
@@ -28,7 +28,7 @@ class RecordingCheck:
 
     @classmethod
     def of(cls, profile: Profile) -> RecordingCheck:
-        """Of the iterations that were recorded in full."""
+        """The check of the iterations that were recorded in full."""
         trace = profile.trace
         total = sum(mark.end_us - mark.start_us for mark in trace.iterations)
         covered = overlapped = at = 0.0

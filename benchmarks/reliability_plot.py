@@ -1,12 +1,12 @@
-"""Draws the share of measurements that ranges hold over the share that they are meant to hold, by what-if.
+"""Draws the share of measurements inside ranges over the intended share, by what-if.
 
 Predicted profiles: reads ``results/whatif_pairs_published.json``. Half of the model families stretch the range of each
-what-if to each goal (split conformal prediction); the point is the share of the other half inside of it. What-ifs with
-fewer than 20 pairs on either side are left out. Draws ``docs/images/reliability.svg``.
+what-if to each goal (split conformal prediction). The point is the share of the other half inside the range. What-ifs
+with fewer than 20 pairs on either side are left out. Draws ``docs/images/reliability.svg``.
 
-Measured profiles: reads the latest pages of changes measured on processors, without the scripts that are measured once.
-Their ranges are meant to hold nine in ten; for other goals their halves shrink or grow in logarithms as those of a
-normal distribution do. Draws ``docs/images/reliability_measured.svg`` and writes ``results/reliability.md``.
+Measured profiles: reads the latest pages of changes measured on CPUs, without the scripts that are measured only once.
+Their ranges are intended to contain nine in ten. For other goals, their half widths in logarithms are scaled as for a
+normal distribution. Draws ``docs/images/reliability_measured.svg`` and writes ``results/reliability.md``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MEASURED = (
     "whatifs_triples_3",
 )
 _LEAST_DRAWN = 10
-"""A what-if with fewer measured changes has a row in the table and no line in the picture."""
+"""A what-if with fewer measured changes has a row in the table but no line in the picture."""
 _TOGETHER = "three together"
 _SIDE, _EDGE = 260, 48
 _COLOURS = (
@@ -56,7 +56,7 @@ _COLOURS = (
 
 
 def reliability(pairs: Sequence[Pair]) -> dict[str, list[tuple[float, float]]]:
-    """By what-if the goal and the share that held, on families that set nothing."""
+    """The goals and the shares inside, by what-if, on families that set nothing."""
     found: dict[str, list[tuple[float, float]]] = {}
     for name in dict.fromkeys(pair.whatif for pair in pairs):
         own = [
@@ -77,7 +77,7 @@ def reliability(pairs: Sequence[Pair]) -> dict[str, list[tuple[float, float]]]:
 
 
 def by_whatif(rows: Sequence[Change]) -> dict[str, list[Change]]:
-    """Changes by their what-if, the most frequent first; several together count as one kind."""
+    """Changes by what-if, the most frequent first. Several what-ifs together count as one kind."""
     found: dict[str, list[Change]] = {}
     for row in rows:
         name = _TOGETHER if len(row.names) > 1 else "".join(row.names).partition("=")[0]
@@ -86,7 +86,7 @@ def by_whatif(rows: Sequence[Change]) -> dict[str, list[Change]]:
 
 
 def held_at(rows: Sequence[Change], goal: float) -> float:
-    """The share of measured values inside ranges that are meant to hold this share."""
+    """The share of measured values inside ranges that are intended to contain the share ``goal``."""
     factor = _deviations(goal) / _deviations(COVERAGE.value)
     ranges = [stretched(row.ranged(BETWEEN_PROCESSES.value), factor) for row in rows]
     return fmean(said.low <= row.measured <= said.high for row, said in zip(rows, ranges, strict=True))

@@ -1,4 +1,4 @@
-"""Where measurements are kept: a page to read and the same figures for programs, side by side."""
+"""Result files: a page to read, and the same figures in a JSON file for programs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table, its columns padded so that it also reads well as plain text."""
+    """A Markdown table with padded columns, so that it also reads well as plain text."""
     widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
 
     def line(cells: Sequence[str]) -> str:
@@ -26,7 +26,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def write(
     name: str, title: str, machine: Machine, body: str, figures: object, *, results: Path = RESULTS
 ) -> str:
-    """Write NAME.md and NAME.json; gives the text of the page."""
+    """Write NAME.md and NAME.json. Returns the text of the page."""
     page = f"# {title}\n\n{machine.sentence()}\n\n{body.strip()}\n"
     results.mkdir(parents=True, exist_ok=True)
     (results / f"{name}.md").write_text(page, encoding="utf-8")

@@ -1,6 +1,6 @@
-"""New blocks hold what they are for: a statement that comes into one by mistake is carried out another way.
+"""Checks that new blocks contain only their own statements, because a statement inside a block runs differently.
 
-Which kind a block is shows in its header; what its first and last statement must be is written down here by hand.
+The header shows the kind of a block. The rules for its first and last statement are written here by hand.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _HEADERS = (
 
 
 def check_blocks(old: Reading, new: Reading, mapped: Mapping[int, int], names: Mapping[str, str]) -> None:
-    """Raises Corrupted where a block that was not there begins or ends with what is no part of it.
+    """Raise Corrupted if a new block begins or ends with a statement that does not belong to it.
 
-    ``mapped`` is where each statement of the old text is in the new one, ``names`` what the script calls its things.
+    ``mapped`` has the new offset of each statement by its old one. ``names`` are the names of the script's objects.
     """
     origins = {place: old.text[offset : old.statements[offset].end] for offset, place in mapped.items()}
     for place, block in new.statements.items():
@@ -54,7 +54,7 @@ def check_blocks(old: Reading, new: Reading, mapped: Mapping[int, int], names: M
 
 
 def _fits(kind: str, kept: list[str], says: list[str], names: Mapping[str, str]) -> bool:
-    """True if a block of a kind contains what it is for: ``kept`` of the old text, among all that it ``says``."""
+    """True if a block contains what its kind is for. ``kept`` are its old statements, ``says`` all its statements."""
     model = re.compile(rf"{re.escape(names['model'])}\s*\(")
     if kind == "autocast":
         return bool(model.search(says[0])) and re.search(rf"\b{names['loss']}\b", says[-1]) is not None

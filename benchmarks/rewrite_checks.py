@@ -1,6 +1,6 @@
-"""Checks of a rewritten source, for every rewrite: the rest of the file is unchanged.
+"""Checks for every rewrite that the rest of the source file is unchanged.
 
-Texts are read by ``source_reading``, that is by Python itself.
+Texts are read by ``source_reading``, which uses only Python itself.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ _TRAILING = re.compile(r"[ \t]+(?=[\r\n]|\Z)")
 
 
 class Corrupted(Exception):
-    """A rewrite changed what it must not; the message says what."""
+    """A rewrite changed something that it must not change. The message names it."""
 
 
 @dataclass(frozen=True)
 class Moves:
-    """Where the offsets of a text are after some edits."""
+    """The new offsets of a text after some edits."""
 
     spans: tuple[tuple[int, int, int], ...]
-    """Of each edit: start and end before, and the length of what it wrote."""
+    """For each edit, its start and end in the old text, and the length of its new text."""
     moved_only: frozenset[tuple[int, int]] = frozenset()
-    """Where edits wrote nothing but blanks."""
+    """The places at which edits wrote only blanks."""
 
     @classmethod
     def of(cls, text: str, edits: Sequence[TextEdit]) -> Moves:
-        """Those of edits of a text; raises Corrupted where one does not fit it, or two overlap."""
+        """The moves of edits of a text. Raises Corrupted if an edit does not fit the text, or if two overlap."""
         starts = [0, *(match.end() for match in _NEWLINE.finditer(text))]
         spans: list[tuple[int, int, int]] = []
         blank: set[tuple[int, int]] = set()
@@ -54,7 +54,7 @@ class Moves:
         return cls(tuple(spans), frozenset(blank))
 
     def moved(self, offset: int) -> int | None:
-        """The offset of what began here, None where it was replaced."""
+        """The new offset of the text at an old offset. None if it was replaced."""
         shift = 0
         for start, end, length in self.spans:
             if start <= offset < end:
@@ -74,9 +74,9 @@ class Moves:
 
 
 def check(before: SourceText, after: SourceText, edits: Sequence[TextEdit]) -> dict[int, int]:
-    """Raises Corrupted where more changed than the edits say, or the file is not what it was around them.
+    """Raise Corrupted if more changed than the edits, or if the rest of the file changed.
 
-    Gives where each statement that is still there begins now, by where it began.
+    Returns the new offset of each remaining statement by its old offset.
     """
     moves = Moves.of(before.text, edits)
     if applied(before.text, moves, edits) != after.text:
@@ -98,7 +98,7 @@ def check(before: SourceText, after: SourceText, edits: Sequence[TextEdit]) -> d
 
 
 def applied(text: str, moves: Moves, edits: Sequence[TextEdit]) -> str:
-    """The text with the edits made, put together here once more."""
+    """The text with the edits, applied independently of the product."""
     ordered = sorted(edits, key=lambda edit: (edit.span.line, edit.span.column))
     pieces, done = list[str](), 0
     for (start, end, _), edit in zip(moves.spans, ordered, strict=True):
@@ -145,7 +145,7 @@ def _ends(text: str) -> bool:
 
 
 def _check_boundaries(old: Reading, moves: Moves) -> None:
-    """No edit begins or ends inside a token: what is replaced are whole ones."""
+    """Check that no edit begins or ends inside a token: only whole tokens are replaced."""
     for start, end, _ in moves.spans:
         for piece in old.pieces:
             if piece.start < start < piece.end or piece.start < end < piece.end:
@@ -175,9 +175,9 @@ def _outside(pieces: Sequence[Piece], spans: Sequence[tuple[int, int]]) -> list[
 
 
 def _check_structure(old: Reading, new: Reading, moves: Moves) -> dict[int, int]:
-    """Every statement that was there is still inside the same headers; new blocks around it do not count.
+    """Check that every old statement is still inside the same headers. New blocks around it do not count.
 
-    Gives where each statement is now, without those that were replaced.
+    Returns the new offset of each statement, without replaced ones.
     """
     mapped = {offset: _place(moves, offset, new) for offset in old.statements}
     there = {place for place in mapped.values() if place is not None}
@@ -203,7 +203,7 @@ def _check_structure(old: Reading, new: Reading, moves: Moves) -> dict[int, int]
 
 
 def _place(moves: Moves, offset: int, new: Reading) -> int | None:
-    """Where a statement begins now: before its old beginning where something was put in front of its first name."""
+    """The new offset of a statement. It is before its old beginning if text was inserted before its first name."""
     place = moves.moved(offset)
     if place is None or place in new.statements:
         return place
@@ -214,7 +214,7 @@ def _place(moves: Moves, offset: int, new: Reading) -> int | None:
 
 
 def _check_meaning(old: Reading, new: Reading, mapped: dict[int, int], moves: Moves) -> None:
-    """Check that statements which no edit touches keep their meaning: their syntax trees are the same."""
+    """Check that statements without an edit keep their meaning: their syntax trees must be the same."""
     for offset, place in mapped.items():
         was, now = old.statements[offset], new.statements[place]
         if old.text[offset : was.end] == new.text[place : now.end] or _is_touched(old, was, moves):
@@ -224,7 +224,7 @@ def _check_meaning(old: Reading, new: Reading, mapped: dict[int, int], moves: Mo
 
 
 def _is_touched(old: Reading, statement: Statement, moves: Moves) -> bool:
-    """True if an edit changes more than indentation within a statement; a block includes all statements in it."""
+    """True if an edit changes more than indentation in a statement. A block includes all statements in it."""
     return any(
         start <= statement.end
         and statement.start <= end
@@ -239,7 +239,7 @@ def _begins_line(old: Reading, offset: int) -> bool:
 
 
 def _check_comments(old: Reading, new: Reading, moves: Moves) -> None:
-    """A comment stays next to the code that it was next to; it goes only together with the code before it."""
+    """Check that a comment stays next to its code. It may be removed only together with the code before it."""
     trailing = {piece.start: piece.trails for piece in new.pieces if piece.is_comment}
     for before, piece in zip((None, *old.pieces), old.pieces, strict=False):
         if not piece.is_comment:
@@ -260,7 +260,7 @@ def _check_comments(old: Reading, new: Reading, moves: Moves) -> None:
 
 
 def _check_names(old: Reading, new: Reading) -> None:
-    """Names are looked up where they were, nothing is read that is not there, nothing is bound behind its use."""
+    """Check that names are looked up in the same scopes, that all read names exist, and are bound before their use."""
     unbound = new.unbound - old.unbound
     if unbound:
         raise Corrupted(f"nothing binds {sorted(unbound)}")

@@ -1,7 +1,7 @@
-"""Tokens that each rewrite may write and remove; this page is written by hand, not taken from the code.
+"""Tokens that each rewrite may write and remove. This list is written by hand, not derived from the code.
 
-A rewrite that is not listed may do neither. Tokens are words and single marks. Those that an edit takes away and
-writes again (an expression that goes into a call) count as neither.
+A rewrite that is not listed may do neither. Tokens are words and single marks. Tokens that an edit removes and
+writes again, such as an expression that becomes an argument of a call, do not count.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _RANKS = (
     " manual_seed initial_seed barrier started without torchrun a job of one process the first rank alone"
     " reports downloads"
 )
-"""Tokens of a script that becomes one of several processes."""
+"""Tokens for a script that becomes one of several processes."""
 _NO_LONGER = "shuffle|True|False|=|cuda|:|0"
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Tokens that may be written and may go; ``names`` is True if names that the file has may be written once more.
+    """The tokens that may be written or removed. ``names``: names that the file already has may be written again.
 
-    ``goes`` is a regular expression for the tokens that may go, in addition to semicolons.
+    ``goes`` is a regular expression for the tokens that may be removed, in addition to semicolons.
     """
 
     writes: str
@@ -44,7 +44,7 @@ class Target:
     names: bool = False
 
     def may_write(self, token: str, text: str) -> bool:
-        """True if a token that was not in the text may be written."""
+        """True if a token that is not in the text may be written."""
         patterns = (
             each for each in self.writes.split() if each.isidentifier() or "\\" in each or len(each) > 2
         )
@@ -202,22 +202,22 @@ OWNERS = {
     "torch_compile": ("TrainingArguments",),
     "torch_compile_mode": ("TrainingArguments",),
 }
-"""Whose argument each is that a rewrite gives by name: the last part of what is called, or what a script calls it."""
+"""The calls that take each keyword argument of a rewrite, by the last part of the called name or the script's name."""
 
 
 def check_keywords(old: Reading, new: Reading, names: Mapping[str, str]) -> None:
-    """Raises Corrupted where a new argument is given to what does not take it."""
+    """Raise Corrupted if a new keyword argument is passed to a call that does not take it."""
     had = {argument for _, argument in old.keywords}
     for called, argument in new.keywords - old.keywords:
         meant = {names.get(each, each).rpartition(".")[2] for each in OWNERS.get(argument, ())}
-        # An expression that goes into another call takes its own arguments along.
+        # An expression that moves into another call keeps its own arguments.
         carried = argument in had and argument not in OWNERS
         if called not in meant and not carried:
             raise Corrupted(f"{argument} is given to {called}, whose argument it is not")
 
 
 def check_targets(text: str, edits: Sequence[TextEdit], names: Sequence[str]) -> None:
-    """Raises Corrupted where edits of a text write or take away what none of the rewrites is for."""
+    """Raise Corrupted if edits write or remove tokens that none of the rewrites may write or remove."""
     before = Counter(token for edit in edits for token in _TOKEN.findall(edit.old_text))
     after = Counter(token for edit in edits for token in _TOKEN.findall(edit.new_text))
     targets = [TARGETS.get(name, Target("")) for name in names]

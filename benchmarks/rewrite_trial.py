@@ -1,4 +1,4 @@
-"""One made-up script under every rewrite, alone and several together."""
+"""Tries every rewrite on one generated script, alone and several together."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ _VALUES = {
     "prune": ("0.3",),
     "remove_sync": ("", "100"),
 }
-"""Values that each rewrite is tried with, where its name alone does not give one."""
+"""Values for each rewrite, if its name alone does not give one."""
 _TORCH = re.compile(r"^import torch(\r\n|\r|\n)", re.MULTILINE)
 _UNSURE = ("would not be valid Python", "Two changes would touch the same text")
-"""Refusals that show a rewrite which did not see what it does; alone, none may come to that."""
+"""Refusals that show that a rewrite did not understand the code. A single rewrite must never cause them."""
 
 
 @dataclass
@@ -62,7 +62,7 @@ class Outcomes:
     corrupted: list[str] = field(default_factory=list[str])
 
     def add(self, other: Outcomes) -> None:
-        """Count those of other scripts as well."""
+        """Add the outcomes of other scripts."""
         self.variants += other.variants
         for mine, theirs in ((self.by_rewrite, other.by_rewrite), (self.reasons, other.reasons)):
             for name, counts in theirs.items():
@@ -73,7 +73,7 @@ class Outcomes:
 
 @dataclass(frozen=True)
 class _State:
-    """A script at some point: its text, and the places whose lines a run would tell."""
+    """A state of a script: its text, and the places whose lines a run would report."""
 
     source: SourceText
     places: dict[str, int]
@@ -84,7 +84,7 @@ class _State:
         return _State(made, {name: self._moved(place, moves) for name, place in self.places.items()})
 
     def _moved(self, place: int, moves: Moves) -> int:
-        """Where what stood at a place is, or the next of its line that was not replaced."""
+        """The new offset of a place, or of the next place in its line that was not replaced."""
         line, _ = self.source.position(place)
         for offset in range(place, self.source.offset(line, 0) + len(self.source.line(line))):
             now = None if self.source.text[offset].isspace() else moves.moved(offset)
@@ -94,7 +94,7 @@ class _State:
 
 
 class Trial:
-    """One variant; what corrupts it is noted with the script, so that it can be tried again."""
+    """One variant. A corruption is recorded with the number of the script, so that it can be tried again."""
 
     def __init__(self, variant: Variant, outcomes: Outcomes) -> None:
         self.variant = variant
@@ -103,7 +103,7 @@ class Trial:
         self.context = self._context(self.start, [("batch_size", "")])
 
     def run(self, chooser: Random) -> None:
-        """Every rewrite by itself, and one choice of several."""
+        """Try every rewrite alone, and one random combination."""
         self.outcomes.variants += 1
         written = [pair for name in entries() for pair in self._alone(name)]
         names = list({name: None for name, _ in written})
@@ -113,7 +113,7 @@ class Trial:
             self._together(several, chooser)
 
     def _alone(self, name: str) -> list[tuple[str, str]]:
-        """The values with which a rewrite changed the script; it counts once, by the best that came of it."""
+        """The values with which a rewrite changed the script. The rewrite counts once, by its best outcome."""
         done: list[tuple[str, str]] = []
         came: list[str] = []
         for value in _VALUES.get(name, ("",)):
@@ -147,7 +147,7 @@ class Trial:
             self._corrupted(asked, str(error))
 
     def _one_by_one(self, asked: Asked) -> str:
-        """The text when each change is made to what the one before saved, in the order of the catalogue."""
+        """The text if the changes are made one after another, in the order of the catalogue."""
         order, state, done = list(entries()), self.start, list[tuple[str, str]]()
         for pair in sorted(asked, key=lambda pair: order.index(pair[0])):
             state = state.after(carry_out(self._context(state, [pair], done), [pair]).edits)
@@ -155,7 +155,7 @@ class Trial:
         return state.source.text
 
     def _planned(self, asked: Asked) -> RewritePlan | None:
-        """The plan, checked; None where something was corrupted."""
+        """The checked plan. None if something was corrupted."""
         source = self.variant.source
         try:
             planned = carry_out(self.context, asked)
@@ -188,7 +188,7 @@ class Trial:
         return planned
 
     def _check_taken_out(self, after: _State, planned: RewritePlan, asked: Asked) -> None:
-        """One change that is taken out again leaves the script as it was, where nothing was overwritten."""
+        """Check that removing a change restores the script, if nothing was overwritten."""
         ((name, _),) = asked
         if entries()[name].remove is None or present(self.context, name) is not None:
             return
@@ -213,7 +213,7 @@ class Trial:
                 raise Corrupted(f"it was refused only when it had been made: {refused.reason}")
 
     def _context(self, state: _State, asked: Asked, done: Asked = ()) -> RewriteContext:
-        """The input of the rewrites that are tried, after others were carried out and the script was run again."""
+        """The input of the rewrites, after other rewrites were made and the script was run again."""
         workers = next((int(value) for name, value in done if name == "num_workers"), None)
         knobs = any(name == "batch_size" for name, _ in asked)
         profile = profile_of(self.variant, state.source, state.places, workers=workers, with_knobs=knobs)
@@ -233,7 +233,7 @@ class Trial:
 
 
 def _without_idle(text: str) -> str:
-    """A text without parts of unknown origin: an unused ``import torch``, and a comma before the last one's comment."""
+    """A text without parts that may differ: an unused ``import torch``, and a comma before the last comment."""
     return _TORCH.sub("", text, count=1).replace(",  #", "  #")
 
 

@@ -1,8 +1,8 @@
-"""Checks that no rewrite corrupts a source: thousands of made-up scripts under all rewrites.
+"""Checks that no rewrite corrupts a source, with all rewrites on thousands of generated scripts.
 
-Each script (``source_variants.py``) goes through every registered rewrite alone and through several together. The
-result is checked (``rewrite_checks.py``, ``rewrite_targets.py``), or the rewrite is refused. Scripts have numbers:
-the script of a number is the same each time. No script is run, and nothing is timed.
+Every registered rewrite is tried on each script (``source_variants.py``), alone and several together. The result is
+checked (``rewrite_checks.py``, ``rewrite_targets.py``), or the rewrite is refused. Scripts have numbers, and a number
+always gives the same script. No script is run, and nothing is timed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rewrite_trial import Outcomes, Trial
 from source_variants import variant
 
 _SHARE = 50
-"""Scripts that one task makes."""
+"""Number of scripts per task."""
 _KINDS = ("rewritten", "nothing to do", "refused", "corrupted")
 _REASONS_SHOWN = 6
 _NAME = "rewrite_variants"
@@ -39,9 +39,9 @@ saved before the next; a refusal writes nothing, and is none that came too late.
 
 
 def tried(first: int, count: int) -> Outcomes:
-    """The outcomes of the scripts of so many numbers."""
+    """The outcomes of ``count`` scripts, from number ``first`` on."""
     outcomes = Outcomes()
-    # So many trees live at once that the collector would go over them again and again.
+    # So many trees are alive at once that the collector would traverse them again and again.
     gc.disable()
     gc.freeze()
     try:
@@ -79,7 +79,7 @@ def main() -> int:
                 pool.shutdown(wait=False, cancel_futures=True)
                 break
             outcomes.add(job.result())
-            # Results so far are kept, in case the run is stopped.
+            # Store the results so far, in case the run is stopped.
             _write(machine, outcomes)
             said = f"{outcomes.variants} scripts, {len(outcomes.corrupted)} corrupted"
             print(said, file=sys.stderr, flush=True)
@@ -94,7 +94,7 @@ def _write(machine: Machine, outcomes: Outcomes) -> str:
 
 
 def _kept() -> Outcomes:
-    """The outcomes in the result that is there; none where there is no result."""
+    """The outcomes of the existing result file. Empty if there is none."""
     path = RESULTS / f"{_NAME}.json"
     if not path.exists():
         return Outcomes()

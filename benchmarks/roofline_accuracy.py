@@ -1,9 +1,9 @@
-"""Accuracy of the roofline predictor on kernels that it was not calibrated on, class by class and GPU by GPU.
+"""Accuracy of the roofline predictor on kernels that were not used in its calibration, by class and by GPU.
 
 It is compared with the roofline of the data sheet: arithmetic at the stated peak or bytes at the stated bandwidth,
-whichever takes longer. The measurements contain the launch of the kernel, so that both get the same allowance for it,
-and kernels under 100 µs, which are mostly launch, are left out. H100 and A100-80GB took no part in calibration at all;
-of the other GPUs other shapes did.
+whichever takes longer. The measurements include the launch of the kernel, so both get the same allowance for it.
+Kernels under 100 µs, which are mostly launch, are left out. H100 and A100-80GB were not used in the calibration; for
+the other GPUs, other shapes were used.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LEAST_US = 100.0
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One kernel or model: predicted over measured by both, and whether the interval holds the measured time."""
+    """One kernel or model: predicted over measured time by both, and if the interval contains the measured time."""
 
     ratio: float
     data_sheet_ratio: float
@@ -51,7 +51,7 @@ def outcome(row: KernelLatency, roofline: Roofline) -> Outcome:
 
 
 def of_model(model: Model, roofline: Roofline) -> Outcome:
-    """A whole model, its operators summed; of the interval each group in turn, summed in squares, as in a profile."""
+    """The sum of a whole model's operators. Its interval adds the groups of operators in squares, as in a profile."""
     value = sheet = 0.0
     below: dict[str, float] = defaultdict(float)
     above: dict[str, float] = defaultdict(float)

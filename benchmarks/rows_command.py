@@ -22,7 +22,7 @@ def run(
     *,
     rounds: int,
 ) -> int:
-    """Measure, write the page ``name`` and print it; ``measured`` gets the number of rounds, by default ``rounds``."""
+    """Measure, write the page ``name`` and print it. ``measured`` gets the number of rounds, by default ``rounds``."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )

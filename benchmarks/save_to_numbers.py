@@ -1,10 +1,9 @@
 """Measures the time from a save to the first numbers.
 
-Starts the real language server twice, once with its warm start and once without, has each example profiled,
-and then saves a changed version of it again and again, in turns for both servers. The client measures the time from
-before the file is written to the message with the first iteration time. The script reports the time that it needs
-itself until its first timed iteration. That time is subtracted, because no tool can save it. Each run is cancelled
-after its headline.
+Starts the real language server twice, with and without its warm start, and has each example profiled. Then it saves a
+changed version of the example again and again, in turns for both servers. The client measures the time from just before
+the file is written to the message with the first iteration time. The script reports its own time until its first timed
+iteration. That time is subtracted, because no tool can avoid it. Each run is cancelled after its headline.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ from skyline_tui.messages import FirstFigures, ProfileMoved, ProgressEnded
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 LONGEST_S = 180.0
 TIMED_AT_FIRST = 4
-"""Iterations that run before the first headline, where all that are wanted take a while; one is dropped."""
+"""Iterations before the first headline, if all required iterations would take a while. One is dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Save:
-    """One save: seconds to the headline, of them the script's own before it was timed, and one iteration."""
+    """One save: the time to the headline, the script's own part of it, and the time of one iteration, in s."""
 
     headline_s: float
     script_s: float
@@ -44,12 +43,12 @@ class Save:
 
     @property
     def wait_s(self) -> float:
-        """Time up to the timed iterations that is not the script's own."""
+        """Time until the timed iterations, without the script's own time."""
         return self.headline_s - self.script_s
 
     @property
     def overhead_s(self) -> float:
-        """Time that is not the script's own, without the timed iterations."""
+        """Time to the headline, without the script's own time and without the timed iterations."""
         return max(0.0, self.wait_s - TIMED_AT_FIRST * self.iteration_s)
 
 
@@ -71,14 +70,14 @@ class Conversation:
             self.said.put_nowait(message)
 
     async def begin(self) -> Save:
-        """The first profile, for which torch has to be imported in any case."""
+        """Make the first profile, for which torch must always be imported."""
         await self.server.start(self.script.parent)
         begin = time.perf_counter()
         await self.server.execute(COMMAND_PROFILE, self.script.as_uri())
         return await self._headline(begin)
 
     async def save(self, number: int) -> None:
-        """Change the script as an editor does, by a new file moved into place; wait for the headline."""
+        """Change the script like an editor, by moving a new file into place, and wait for the headline."""
         text = self.script.read_text(encoding="utf-8")
         head, _, _ = text.partition("\nsaved_so_often = ")
         new = self.script.with_name(self.script.name + ".new")
@@ -128,7 +127,7 @@ async def measure(script: Path, saves: int) -> tuple[Conversation, Conversation,
 
 
 def spread(values: list[float]) -> str:
-    """``0.52 (0.49 to 0.61)``: the median, and nine tenths of all."""
+    """``0.52 (0.49 to 0.61)``: the median, and the range of nine tenths."""
     if len(values) < 3:
         return f"{statistics.median(values):.2f}"
     cuts = statistics.quantiles(values, n=20, method="inclusive")

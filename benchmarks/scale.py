@@ -1,9 +1,9 @@
-"""Cost against size, as curves with their exponents: 1 is linear, 2 quadratic.
+"""Cost by size, as curves with their exponents: 1 is linear, 2 is quadratic.
 
-Measured for tasks of a graph (one simulation, and its memory), lines of a script and modules that it imports (the
+Measured are tasks of a graph (one simulation, and its memory), lines of a script and modules that it imports (the
 search for its batch size and its training loop), and operators of an iteration (recording it and reading the recording,
-in full and by samples; the time includes the iteration itself). Processor time, each size in a process of its own; the
-exponent is the slope between the two largest sizes.
+in full and by samples; the time includes the iteration itself). Times are processor time, with each size in its own
+process. The exponent is the slope between the two largest sizes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LONGEST_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """The cost at one size: processor time of the work, and memory of the process at its largest."""
+    """The cost at one size: processor time of the work, and peak memory of the process."""
 
     size: int
     processor_s: float
@@ -40,14 +40,14 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """The costs of one kind of work at each size, by its name."""
+    """The costs of one kind of work at each size, with its name."""
 
     name: str
     points: tuple[Point, ...]
 
     @property
     def exponent(self) -> float:
-        """The slope of the last piece in logarithms; not a number with fewer than two sizes."""
+        """The slope of the last segment in logarithms. Not a number with fewer than two sizes."""
         if len(self.points) < 2:
             return math.nan
         before, after = self.points[-2:]
@@ -56,7 +56,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Work of any size: ``prepare`` makes it, and gives what is timed. ``unit`` is what sizes count."""
+    """Work of any size. ``prepare`` returns the function to time. ``unit`` names the unit of sizes."""
 
     unit: str
     sizes: tuple[int, ...]
@@ -65,7 +65,7 @@ class Kind:
 
 
 def simulating(tasks: int, folder: Path) -> Callable[[], object]:
-    """One simulation of a prepared graph, compiled where numba is installed."""
+    """One simulation of a prepared graph, compiled if numba is installed."""
     from importlib.util import find_spec
 
     from simulator_graphs import like_a_training_step
@@ -85,14 +85,14 @@ def simulating(tasks: int, folder: Path) -> Callable[[], object]:
 
 
 def searching_lines(lines: int, folder: Path) -> Callable[[], object]:
-    """The batch size and the training loop of a script of so many lines."""
+    """The search for the batch size and the training loop in a script of ``lines`` lines."""
     from server_latency import script
 
     return _search(folder, script(lines))
 
 
 def searching_modules(modules: int, folder: Path) -> Callable[[], object]:
-    """The same in a script that imports so many modules of its own, in a chain, the size being set in the last."""
+    """The same search in a script with a chain of ``modules`` imported modules, the last of which sets the size."""
     from server_latency import script
 
     for number in range(modules):
@@ -133,7 +133,7 @@ def _chain(operators: int) -> Callable[[], None]:
 
 
 def recording(operators: int, folder: Path) -> Callable[[], object]:
-    """An iteration of so many operators, a third of them backward: recorded in full, and read."""
+    """Recording an iteration of ``operators`` operators in full (a third of them backward), and reading it."""
     from skyline.capture.child.recording.line_marker import LineMarker
     from skyline.capture.child.recording.operator_lines import OperatorLines
     from skyline.capture.child.recording.recorder import Recorder
@@ -153,7 +153,7 @@ def recording(operators: int, folder: Path) -> Callable[[], object]:
 
 
 def sampling(operators: int, folder: Path) -> Callable[[], object]:
-    """The same iteration, recorded by samples of the thread."""
+    """Recording the same iteration by samples of the thread."""
     from skyline.capture.child.devices.in_use import DevicesInUse
     from skyline.capture.child.recording.sampled import SampledRecording
 
@@ -181,7 +181,7 @@ KINDS = {
 
 
 def measured(name: str, size: int) -> Point:
-    """In a process of its own: the median of the turns."""
+    """The median cost of the turns, measured in its own process."""
     kind = KINDS[name]
     with tempfile.TemporaryDirectory(prefix="skyline-scale-") as folder:
         work = kind.prepare(size, Path(folder))
@@ -194,7 +194,7 @@ def measured(name: str, size: int) -> Point:
 
 
 def curve(name: str, most: int) -> Curve:
-    """All sizes up to ``most``; one that fails or takes too long ends the curve, with its reason on stderr."""
+    """All sizes up to ``most``. A size that fails or takes too long ends the curve, with the reason on stderr."""
     points: list[Point] = []
     for size in KINDS[name].sizes:
         if size > most:

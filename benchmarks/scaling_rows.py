@@ -1,4 +1,4 @@
-"""NVIDIA's published tables as pairs of rows: the throughput of one GPU and of eight, at the same batch per GPU."""
+"""NVIDIA's published tables as pairs of rows: the throughput of one GPU and of eight GPUs at equal batch per GPU."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ _GPUS = (
     (r"V100|DGX-1|DGX-2", "V100-SXM"),
 )
 _WHOLE_BATCH = 1024
-"""From this size on, a batch in a table with accumulation is the one of all passes together."""
+"""From this size on, a batch in a table with accumulation is the batch of all passes together."""
 _HIGHEST = 1.1
-"""Eight GPUs are not more than eight times as fast as one at the same batch per GPU, but for the noise of both rows."""
+"""Upper limit of the efficiency: eight GPUs are at most eight times as fast as one, apart from noise."""
 _DISAGREES = 0.1
-"""A table whose own column of scaling differs by more from the ratio of its throughputs contradicts itself."""
+"""A table contradicts itself if its scaling column differs by more than this from its ratio of throughputs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A published model: its parameters, and facts that its tables leave out.
+    """A published model: its parameters, and facts that are missing in its tables.
 
-    ``batch`` is that of one GPU in mixed precision, ``single`` that on V100 in single precision; ``units`` are those
-    that the throughput counts of one sample.
+    ``batch`` is the batch of one GPU in mixed precision, ``single`` the batch on V100 in single precision. ``units`` is
+    the number of units per sample that the throughput counts.
     """
 
     parameters: float
@@ -47,7 +47,7 @@ class Example:
 
 
 _MELS = 566.0
-"""Frames of a clip of LJSpeech: 6.57 s on average, at 22,050 samples/s and 256 samples a frame."""
+"""Frames of a clip of LJSpeech: 6.57 s on average, at 22,050 samples/s and 256 samples per frame."""
 _EXAMPLES: tuple[tuple[str, Example], ...] = (
     ("ConvNets .*efficientnet-widese-b4", Example(35.9e6, 64)),
     ("ConvNets .*efficientnet-widese-b0", Example(7.1e6, 256)),
@@ -82,24 +82,24 @@ _IMAGES = re.compile(r"PyTorch/(?:Classification|Detection)/|MaskRCNN")
 
 @dataclass(frozen=True, slots=True)
 class ScalingPair:
-    """One and eight GPUs at the same batch per GPU. ``step_us`` is a step of one GPU; None if its batch is unknown."""
+    """One and eight GPUs at equal batch per GPU. ``step_us`` is a step of one GPU. None if its batch is unknown."""
 
     model: str
     code: str
-    """The folder of the example: models of one folder share a training script."""
+    """The folder of the example. Models in one folder share a training script."""
     gpu: str
     mixed: bool
     published: float
-    """Throughput of eight GPUs over eight times that of one."""
+    """Throughput of eight GPUs over eight times the throughput of one."""
     stated: float | None
-    """The same by the table's own column."""
+    """The efficiency in the table's own column."""
     parameters: float | None
     step_us: float | None
     images: bool
 
     @property
     def contradiction(self) -> str:
-        """The reason why the row cannot be right; empty for most rows."""
+        """The reason why the row cannot be right. Empty for most rows."""
         if self.published > _HIGHEST:
             return f"eight GPUs are {8 * self.published:.1f} times as fast as one"
         if self.stated is not None and abs(self.stated / self.published - 1) > _DISAGREES:
@@ -179,7 +179,7 @@ def _pairs(table: Mapping[str, Any], one: Mapping[str, str], eight: Mapping[str,
 
 
 def _precision(column: str) -> bool | None:
-    """True for mixed, False for single precision; None if the column names neither or both."""
+    """True for mixed, False for single precision. None if the column names neither or both."""
     mixed, single = _MIXED.search(column) is not None, _SINGLE.search(column) is not None
     return mixed if mixed != single else None
 
@@ -199,7 +199,7 @@ def _batch(row: Mapping[str, str], example: Example | None, *, mixed: bool, gpu:
 
 
 def _choice(row: Mapping[str, str], name: re.Pattern[str], *, mixed: bool) -> float | None:
-    """The number of a cell that holds one for each precision: ``100, 200``, ``8 and 16``, ``10@FP16, 4@TF32``."""
+    """One number of a cell with a number per precision, such as ``100, 200``, ``8 and 16`` or ``10@FP16, 4@TF32``."""
     cell = next((value for key, value in row.items() if name.search(key)), "")
     by_name = {
         _MIXED.search(kind) is not None: float(number) for number, kind in re.findall(r"(\d+)@(\w+)", cell)

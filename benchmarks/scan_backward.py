@@ -1,10 +1,10 @@
-"""When a backward pass as a parallel scan pays: dense, pruned and recurrent networks by the model of ``scan_backward``.
+"""Shows when a backward pass as a parallel scan is faster, by the model of ``scan_backward`` on several networks.
 
     python benchmarks/scan_backward.py
 
-The networks of BPPSA (Wang, Bai, Pekhimenko, MLSys 2020): VGG-11 on images of 32 x 32, as it is retrained after
-pruning, and a recurrent network of 20 units with 16 samples. The usual pass, layer after layer with dense kernels, is
-the baseline. Nothing is measured.
+The networks are those of BPPSA (Wang, Bai, Pekhimenko, MLSys 2020): VGG-11 on images of 32 x 32, retrained after
+pruning, and a recurrent network of 20 units with 16 samples. The baseline is the usual pass, layer after layer with
+dense kernels. Nothing is measured.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ GPU = "V100-32GB"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A network: steps of both passes, their arithmetic in a row in MFLOP of a sample, and their µs on the GPU."""
+    """A network: the steps of both passes, their sequential arithmetic in MFLOP per sample, and their time in µs."""
 
     network: str
     devices: int
@@ -50,7 +50,7 @@ class Row:
 
 
 def vgg(density: float, rows: int) -> list[Jacobian]:
-    """The layers of VGG-11 behind the first, with a share of their weights."""
+    """The layers of VGG-11 after the first, with a share of their weights."""
     layers: list[Jacobian] = []
     for inputs, outputs, side in VGG_11:
         numbers = side * side

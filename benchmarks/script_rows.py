@@ -1,4 +1,4 @@
-"""One script after another: those that run as they are, and public ones in the environments that they need."""
+"""Measures one script after another: scripts that run unchanged, and public ones in the environments they need."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _R = TypeVar("_R")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Which scripts, run by what, where."""
+    """Add the options for the scripts, their interpreter and their folders."""
     parser.add_argument("scripts", nargs="*", metavar='"SCRIPT [ARGUMENTS]"')
     parser.add_argument("--interpreter", help="Python that runs the scripts (default: this one)")
     parser.add_argument("--corpus", nargs="*", default=[], metavar="NAME")
@@ -34,7 +34,7 @@ def is_one_of_the_corpus(options: argparse.Namespace) -> bool:
 
 
 def write_own(own: Callable[[WhatIfScript], list[_R]], options: argparse.Namespace) -> None:
-    """Measure that one script, and leave its rows to the process that started this one."""
+    """Measure that script, and pass its rows to the process that started this one."""
     options.rows.write_bytes(
         msgspec.json.encode(own(WhatIfScript.parse(options.scripts[0], options.interpreter)))
     )
@@ -48,7 +48,7 @@ def rows_of_all(
     kind: type[_R],
     deadline: Deadline | None = None,
 ) -> list[_R]:
-    """The rows of all scripts, the examples where none is named. Those in ``--rows`` are not measured again."""
+    """The rows of all scripts, by default of the examples. Scripts in ``--rows`` are not measured again."""
     kept: dict[str, list[_R]] = {}
     if options.rows is not None and options.rows.exists():
         kept = msgspec.json.decode(options.rows.read_bytes(), type=dict[str, list[kind]])

@@ -1,7 +1,7 @@
 """Memory traffic of a network in sub-batches, by the size of the buffer that holds their activations.
 
-Groups and sizes follow from the shortest path of ``serialize``, whose costs are bytes here and not microseconds. Layers
-are the kernels of a predicted profile: nothing runs.
+Groups and sizes come from the shortest path of ``serialize``, with bytes as costs instead of microseconds. Layers are
+the kernels of a predicted profile, so nothing runs.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ _ADDS = ("add", "add_")
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One operator of the forward pass; bytes of the whole batch.
+    """One operator of the forward pass, with bytes of the whole batch.
 
-    ``branch_bytes`` are those of inputs that the layer before did not give: they wait in memory. ``keeps_input`` and
-    ``keeps_output`` say what its backward pass reads. ``adds`` is True where branches meet, whose gradients are copies.
+    ``branch_bytes`` are the bytes of inputs that do not come from the previous layer and wait in memory.
+    ``keeps_input`` and ``keeps_output`` tell what its backward pass reads. ``adds`` is True where branches meet. Their
+    gradients are copies.
     """
 
     input_bytes: int
@@ -38,19 +39,19 @@ class Layer:
 
     @property
     def lockstep_bytes(self) -> int:
-        """Both passes over the whole batch: each layer reads its tensors from memory and writes them there."""
+        """Traffic of both passes over the whole batch, if each layer reads and writes its tensors in memory."""
         forward = self.input_bytes + self.branch_bytes + self.output_bytes + self.weight_bytes
         if self.adds:
-            # Where the branches part, their gradients become one.
+            # Where the branches separate, their gradients are added.
             return forward + 3 * self.branch_bytes
         kept = self.keeps_input * self.input_bytes + self.keeps_output * self.output_bytes
         return forward + self.output_bytes + kept + self.input_bytes + 2 * self.weight_bytes
 
     def serial_bytes(self, parts: int, *, written: bool) -> int:
-        """The same in sub-batches whose activations stay in the buffer.
+        """Traffic of both passes in sub-batches whose activations stay in the buffer.
 
         ``written`` is True for an output that a backward pass or a later layer reads from memory. The gradient of a
-        branch is written and read; weights are read for each part, in each pass.
+        branch is written and read. Weights are read for each part in each pass.
         """
         branches = (3 if self.adds else 1) * self.branch_bytes
         return branches + 2 * written * self.output_bytes + (2 * parts + 1) * self.weight_bytes
@@ -58,7 +59,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Traffic of an iteration, now and in sub-batches; how many groups there are, and which sub-batches they have."""
+    """Traffic of an iteration, at present and in sub-batches, and the size of the sub-batches of each group."""
 
     now_bytes: float
     bytes: float
@@ -66,7 +67,7 @@ class Moved:
 
     @property
     def less(self) -> float:
-        """The share of today's traffic that is gone."""
+        """The share of the present traffic that is saved."""
         return 1 - self.bytes / self.now_bytes
 
 
@@ -88,7 +89,7 @@ def layers_of(profile: Profile) -> tuple[Layer, ...]:
 
 
 def moved(layers: Sequence[Layer], samples: int, buffer_bytes: float) -> Moved:
-    """The least traffic of a batch of so many samples with this buffer."""
+    """The smallest traffic of a batch of ``samples`` samples with this buffer."""
     parts = [number for number in range(1, samples + 1) if samples % number == 0]
     costs = [
         _cost(layer, after, samples, parts) for layer, after in zip(layers, (*layers[1:], None), strict=True)
@@ -101,12 +102,12 @@ def moved(layers: Sequence[Layer], samples: int, buffer_bytes: float) -> Moved:
 
 def _cost(layer: Layer, after: Layer | None, samples: int, parts: Sequence[int]) -> LayerCost:
     kept = layer.keeps_output or (after is not None and after.keeps_input)
-    # The layer after it takes another tensor: this one is read later.
+    # The next layer takes another tensor, so this one is read later.
     waits = after is not None and not after.input_bytes
     by_size = {
         samples // number: float(layer.serial_bytes(number, written=kept or waits)) for number in parts[1:]
     }
-    # The input of a group: read, its gradient written, and read again where the backward pass needs it.
+    # The input of a group is read, its gradient is written, and it is read again if the backward pass needs it.
     entered = (2 + layer.keeps_input) * layer.input_bytes
     held = layer.input_bytes + layer.branch_bytes + layer.output_bytes
     by_size[samples] = float(layer.lockstep_bytes)
@@ -123,7 +124,7 @@ def _layer(shape: OperatorShape, before: int) -> Layer:
         chained = 0
     taken = sum(size for _, size in batch)
     given = 0 if chained is None else batch[chained][1]
-    # Of several outputs the first is the next layer's input; the others are indices or statistics.
+    # The first of several outputs is the input of the next layer. The others are indices or statistics.
     alone = replace(shape, outputs=shape.outputs[:1], output_dtypes=shape.output_dtypes[:1])
     return Layer(
         input_bytes=given,

@@ -1,7 +1,8 @@
-"""An exchange of gradients over parameter servers whose memory takes time: push, sum and update, reply.
+"""An exchange of gradients over parameter servers that need time for memory: push, sum and update, reply.
 
-The what-if ``p3`` takes servers as fast as the link. Here one machine of equal ones is a link and a server: it pushes
-the shares of the others, its server adds up its own share of all workers and updates it, and replies to the others.
+The what-if ``p3`` assumes servers as fast as the link. Here one of several equal machines is modelled as a link and a
+server. It pushes the shares of the other servers. Its server adds its own share over all workers, updates it, and
+replies to the others.
 """
 
 from __future__ import annotations
@@ -18,20 +19,20 @@ from skyline.whatif.subject import Subject
 
 LINK, SERVER = "links between workers", "parameter server"
 UPDATE_ACCESSES = 5
-"""SGD with momentum reads weight, gradient and momentum, and writes two of them."""
+"""Memory accesses per number: SGD with momentum reads weight, gradient and momentum, and writes two of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """The memory of a server, in bytes each microsecond."""
+    """The memory of a server, with its speed in bytes per µs."""
 
     bytes_per_us: float
 
     def took_us(self, size_bytes: float, workers: int) -> float:
-        """Time for the share of one server of a gradient.
+        """The time for one server's share of a gradient.
 
-        As in MXNet's ``kvstore_dist_server.h``: the first worker's numbers are copied, those of the others added, and
-        each reply is a copy. Copies access memory twice for each number, additions three times.
+        As in MXNet's ``kvstore_dist_server.h``, the first worker's numbers are copied, the others are added, and each
+        reply is a copy. A copy accesses memory twice per number, an addition three times.
         """
         accesses = 2 + 3 * (workers - 1) + UPDATE_ACCESSES + 2 * workers
         return accesses * size_bytes / workers / self.bytes_per_us
@@ -40,7 +41,7 @@ class Server:
 def served(
     subject: Subject, graph: Graph, workers: Workers, reached: float, server: Server, slice_bytes: float = inf
 ) -> Graph:
-    """The graph of several iterations with their exchange. Slices travel by priority of their next use."""
+    """The graph of several iterations with their exchange. Slices are sent by priority of their next use."""
     rate = workers.bytes_per_us(reached)
     insertions: list[Insertion] = []
     waits: list[Dependency] = []

@@ -1,9 +1,9 @@
-"""Random, reordered, doubled and malformed messages to the language server, and whether it keeps its head.
+"""Sends random, reordered, repeated and malformed messages to the language server, and checks its behaviour.
 
-Starts the real server again and again, talks to it over pipes, and after every few hundred messages compares each
-document that it holds with what it was sent: version and text. Every request must have been answered, once, in a
-well-formed message, and none with a fault of the server; every place in an answer must lie in the text that it was
-asked about. Resident memory is looked at throughout. Anything else makes the exit status 1, and names the seed.
+Starts the real server again and again, talks to it over pipes, and after every few hundred messages compares the
+version and text of each document with the sent ones. Every request must be answered once, with a well-formed message
+and without an internal error. Every position in an answer must be inside the text of the question. Resident memory is
+checked throughout. Otherwise the exit status is 1, and the seed is printed.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ RECORDED = Path(__file__).resolve().parent.parent / "tests" / "data" / "linear.p
 BATCH = 250
 SHOWN = ("textDocument/codeLens", "textDocument/inlayHint", "textDocument/hover", "textDocument/codeAction")
 MOST_GROWTH_BYTES = 30_000_000
-"""More resident memory than this from the first fifth of a long session to its end is a leak: 300 bytes a message."""
+"""Growth of resident memory after the first fifth of a long session that counts as a leak: 300 bytes per message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One session that went well."""
+    """One session without an error."""
 
     seed: int
     encoding: str
@@ -48,14 +48,14 @@ class Outcome:
 
     @property
     def growth_bytes(self) -> int:
-        """Median of the last tenth of the session less that of the tenth after the first fifth."""
+        """Median of the last tenth of the session minus the median of the tenth after the first fifth."""
         part = max(1, len(self.resident_bytes) // 10)
         early = self.resident_bytes[2 * part : 3 * part] or self.resident_bytes[:1]
         return round(statistics.median(self.resident_bytes[-part:]) - statistics.median(early))
 
 
 def fuzz(seed: int, messages: int, folder: Path) -> Outcome:
-    """A session of so many messages; raises Broken with what the server did wrong."""
+    """A session of ``messages`` messages. Raises Broken with the error of the server."""
     root = folder.resolve() / f"seed{seed}"
     root.mkdir()
     uris = list(documents(root))
@@ -80,7 +80,7 @@ def fuzz(seed: int, messages: int, folder: Path) -> Outcome:
             state = session.settle(collect=len(resident) % 10 == 0)
             resident.append(state["resident_bytes"])
             for _ in range(50):
-                # Requests that the server made of the client within a notification may still be on their way.
+                # Requests of the server to the client, sent during a notification, may still be on their way.
                 if not state["asked"]:
                     break
                 time.sleep(0.1)
@@ -90,7 +90,7 @@ def fuzz(seed: int, messages: int, folder: Path) -> Outcome:
         if session.client.stop() != 0:
             raise Broken("the server did not end well")
     except Broken:
-        # The server's current work, which goes to its log, helps as much as the seed.
+        # The stacks of the server's threads in its log help as much as the seed.
         session.client.tell_where()
         print("last written:", *session.client.latest, sep="\n", file=sys.stderr)
         print(f"seed {seed} after {session.sent.total()} messages: {session.sent}", file=sys.stderr)
@@ -110,7 +110,7 @@ def fuzz(seed: int, messages: int, folder: Path) -> Outcome:
 
 
 def documents(root: Path) -> Iterator[str]:
-    """Files with and without a profile, one under two names, one that is not there."""
+    """Files with and without a profile, a file under two names, and a missing file."""
     (root / "helper.py").write_text("import torch\nnet = torch.nn.Linear(9, 9)\n")
     (source,) = store.load(RECORDED).sources
     for name, text in (("train.py", source.text), ("crlf.py", source.text.replace("\n", "\r\n"))):
@@ -122,7 +122,7 @@ def documents(root: Path) -> Iterator[str]:
 
 
 def profiled(script: Path) -> None:
-    """Save the recorded profile as if it were this script's, which has the same lines."""
+    """Save the recorded profile as a profile of this script, which has the same lines."""
     recorded = gzip.decompress(RECORDED.read_bytes()).decode()
     path = store.load(RECORDED).script
     with tempfile.TemporaryDirectory() as folder:

@@ -1,10 +1,10 @@
 """Measures how long an editor waits for lenses, hints, hovers, code actions and diagnostics of a large script.
 
-Starts the real language server over pipes and profiles a made-up script of 3,000 lines whose trace holds a hundred
-thousand tasks. Then asks as an editor does, in turns: while nothing else happens, after every keystroke, and, while
-the same script is profiled again, until its curve is being run. Timed in the client, from sending the request to the
-last byte of its answer. The server sends diagnostics without a request: their wait is from the keystroke to the next
-answer, which comes after them.
+Starts the real language server over pipes and profiles a generated script of 3,000 lines whose trace has a hundred
+thousand tasks. Then it sends the requests of an editor in turns: to an idle server, after every keystroke, and while
+the same script is profiled again, until its curve is being measured. Times are measured in the client, from sending the
+request to the last byte of the answer. The server sends diagnostics without a request: their wait is from the keystroke
+to the next answer, which comes after them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ KINDS = ("code lens", "inlay hints", "hover", "code action", "diagnostics")
 
 
 def script(lines: int) -> str:
-    """A training script of so many lines, most of them an operator on a small tensor."""
+    """A training script of ``lines`` lines, most of which are an operator on a small tensor."""
     head = [
         "import torch",
         "from torch.utils.data import DataLoader, TensorDataset",
@@ -84,7 +84,7 @@ class Editor:
         self._tell("textDocument/didOpen", {"textDocument": item})
 
     def ask(self, method: str, params: Any, timeout_s: float = 120.0) -> tuple[Any, float]:
-        """The answer, and the wait for it in ms."""
+        """Send a request. Returns the answer, and the wait for it in ms."""
         self._number += 1
         began = time.perf_counter()
         self.client.send({"jsonrpc": "2.0", "id": self._number, "method": method, "params": params})
@@ -98,7 +98,7 @@ class Editor:
                 return message["result"], (message["arrived"] - began) * 1e3
 
     def keystroke(self, number: int) -> None:
-        """Change a comment at the end of a line, as someone does who types."""
+        """Change a comment at the end of a line, like a typing user."""
         lines = self.text.split("\n")
         line = 40 + number % 2000
         lines[line] = f"{lines[line].partition('  # ')[0]}  # {number}"
@@ -128,11 +128,11 @@ class Editor:
                 "textDocument/codeAction",
                 {**named, "range": {"start": place, "end": place}, "context": context},
             )[1]
-        # Behind a keystroke the hover is the message after the diagnostics.
+        # After a keystroke, the answer to the hover follows the diagnostics.
         return self.ask("textDocument/hover", {**named, "position": {"line": first + 7, "character": 6}})[1]
 
     def run(self) -> Iterator[dict[str, Any] | None]:
-        """Profile; gives what the server says, None now and then, until the run is over."""
+        """Profile the script. Yields the server's messages, and sometimes None, until the run has ended."""
         self.ask(
             "workspace/executeCommand",
             {"command": "skyline.profile", "arguments": [self.uri, {"batchPoints": 1}]},
@@ -162,7 +162,7 @@ class Editor:
 
 
 def measure(rounds: int) -> tuple[dict[tuple[str, str], list[float]], int]:
-    """Waits in ms by state and kind, and how many tasks the trace has."""
+    """Waits in ms by state and kind, and the number of tasks in the trace."""
     waits: dict[tuple[str, str], list[float]] = {}
 
     def ask_all(editor: Editor, state: str, number: int, *, typing: bool) -> None:

@@ -1,11 +1,11 @@
-"""Where people keep batch size, workers and accumulation: found, rewritten, and undone byte for byte, place by place.
+"""Finds, rewrites and undoes batch size, workers and accumulation in the places where people store them.
 
-Each script of ``setting_scripts.py`` is written into a folder and run for real. A setting counts as found if Skyline
-names the file that holds it and the run's DataLoader, or its accumulated batches, showed that value. The change that
-``skyline apply`` would make is then written, nothing but the number may differ, and the script runs again: it counts
-as rewritten if the second run shows the new value. Last the change is undone, and the bytes are compared.
+Each script of ``setting_scripts.py`` is written into a folder and run. A setting counts as found if Skyline names the
+file that holds it, and if the run's DataLoader, or its accumulated batches, showed that value. Then the change of
+``skyline apply`` is written. Only the number may differ. The script runs again, and the setting counts as rewritten if
+the second run shows the new value. Finally the change is undone, and the bytes are compared.
 
-No script is timed: the load of the machine does not matter.
+No script is timed, so the load of the machine does not matter.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ _AFTER = {
     "workers": (BATCH_SIZE, 2, ACCUMULATION),
     "accumulation": (BATCH_SIZE // 2, WORKERS, 2 * ACCUMULATION),
 }
-"""Batch size, workers and accumulated batches of the run after each change: an optimizer step sees the same samples."""
+"""Batch size, workers and accumulated batches after each change. An optimizer step sees the same number of samples."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One setting in one place. ``said`` is the reason where it is not written, or the place."""
+    """One setting in one place. ``said`` is the place, or the reason if the setting was not written."""
 
     script: str
     setting: str
@@ -101,7 +101,7 @@ def main() -> int:
 
 
 def _merged(cells: list[Cell]) -> list[Cell]:
-    """With the cells of scripts that were not tried now, from the last result."""
+    """The cells together with cells from the last result, for scripts that were not tried in this run."""
     now = {cell.script for cell in cells}
     content = json.loads((RESULTS / f"{_NAME}.json").read_text(encoding="utf-8"))["figures"]["cells"]
     every = [*cells, *(Cell(**cell) for cell in content if cell["script"] not in now)]
@@ -160,7 +160,7 @@ def _is_number(edit: TextEdit) -> bool:
 
 
 def _shown(profile: Profile) -> tuple[int | None, int | None, int]:
-    """Batch size and workers of the DataLoader of the loop, and the batches before each optimizer step."""
+    """Batch size and workers of the DataLoader of the loop, and the number of batches before each optimizer step."""
     loader = max(profile.loaders, key=lambda each: each.fetches_per_iteration, default=None)
     size, workers = (loader.batch_size, loader.num_workers) if loader else (None, None)
     return size, workers, profile.batch.micro_batches

@@ -1,18 +1,18 @@
-"""Training scripts whose batch size, workers and accumulation are kept in different places."""
+"""Training scripts that store batch size, workers and accumulation in different places."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 BATCH_SIZE, WORKERS, ACCUMULATION = 12, 1, 2
-"""The values in all of them."""
+"""The values in all scripts."""
 
 
 @dataclass(frozen=True, slots=True)
 class SettingScript:
-    """A script ``train.py`` with other files by name. ``home`` is the file in which its settings are.
+    """A script ``train.py`` with other files by name. ``home`` is the file with its settings.
 
-    ``needs`` are modules that it imports. ``written`` False: arguments set the values, which no file holds.
+    ``needs`` are modules that it imports. ``written`` False: arguments set the values, and no file has them.
     """
 
     name: str

@@ -1,7 +1,7 @@
-"""Accuracy of the peak of tensor memory from tracing without computing, compared with PyTorch's record of allocations.
+"""Accuracy of the peak of tensor memory from shape tracing, compared with PyTorch's record of allocations.
 
-Each script of ``memory_models`` runs twice on the CPU: measured, where the peak is that of PyTorch's allocator over an
-iteration, and traced, where nothing is allocated. The two have no part in common but the script.
+Each script of ``memory_models`` runs twice on the CPU: measured, with the peak of PyTorch's allocator over an
+iteration, and traced, without any allocation. The two have only the script in common.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=1, help="threads of the scripts (default: 1)")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the result files")
     options = parser.parse_args()
-    # The CPU's kernels take scratch space for each of their threads, which is in the recorded figure only.
+    # CPU kernels allocate scratch space for each thread, which only the recorded figure includes.
     os.environ["OMP_NUM_THREADS"] = str(options.threads)
     machine = Machine.here()
     rows: list[Peaks] = []

@@ -1,9 +1,9 @@
-"""DistributedDataParallel over links of a known rate, against what ``data_parallel=2@RATE`` says.
+"""DistributedDataParallel over links of a known rate, compared with predictions of ``data_parallel=2@RATE``.
 
-A script of one process is profiled, and its step with two workers predicted for each rate. Then two gloo ranks train in
-two network namespaces of our own, joined by a virtual link whose rate ``tc`` sets, with one thread each. In every round
-the model without an exchange takes its turn twice (the null), then the one with it at each rate. Needs root (or
-``unshare --map-root-user --net``), iproute2 and util-linux; without them nothing is measured, and the reason is given.
+A script of one process is profiled, and its step with two workers is predicted for each rate. Then two gloo ranks train
+in two new network namespaces, joined by a virtual link whose rate ``tc`` sets, with one thread each. In every round the
+model without an exchange takes two turns (the null), then the model with it takes a turn at each rate. Needs root (or
+``unshare --map-root-user --net``), iproute2 and util-linux. Without them nothing is measured, and the reason is given.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from skyline.whatif.question import Choice, Question
 
 RATES = ("0.1", "0.25", "0.5", "1", "unlimited")
 STEPS = 3
-"""Of a turn, after one that is not timed; their median counts."""
+"""Timed steps of a turn, after one that is not timed. Their median counts."""
 NULL_TOLERANCE = 0.1
-"""A round whose two turns without an exchange differ by more says nothing: other programs have the cores, too."""
+"""A round is not used if its two turns without an exchange differ by more, because other programs use the cores too."""
 FEWEST = 3
-"""With fewer steady rounds a model is left out."""
+"""Smallest number of steady rounds. With fewer, a model is left out."""
 _PORT = 29511
 _PROBE_MB = 8
 MODELS = {
@@ -116,17 +116,17 @@ dist.destroy_process_group()
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One model at one rate: the step of two ranks over that of one process without an exchange."""
+    """One model at one rate: the step of two ranks over the step of one process without an exchange."""
 
     model: str
     rate: str
     link_gbit_s: float
-    """Measured over the link as it is shaped."""
+    """The rate measured over the shaped link."""
     predicted: float
     low: float
     high: float
     added: float
-    """The same if all bytes follow the step at the rate of the link."""
+    """The ratio if all bytes are sent after the step at the rate of the link."""
     measured: Ratio
     least: float
     most: float
@@ -135,7 +135,7 @@ class Row:
 
     @property
     def error(self) -> float:
-        """Of the prediction, over the measurement."""
+        """The error of the prediction, relative to the measurement."""
         return self.predicted / self.measured.value - 1
 
 
@@ -165,7 +165,7 @@ class Ranks:
         self.bytes_exchanged = self._answers()[0]
 
     def turn(self, kind: str) -> float:
-        """Milliseconds of a step, by the slower rank; of ``probe`` the Gbit/s of the link."""
+        """The step time of the slower rank in ms. For ``probe``, the rate of the link in Gbit/s."""
         for process in self._processes:
             assert process.stdin is not None
             process.stdin.write(f"{kind}\n")
@@ -199,7 +199,7 @@ def predictions(script: Path, rates: Sequence[float]) -> list[tuple[float, float
     for rate in rates:
         asked = Question(choices=(Choice.parse(f"data_parallel=2@{rate:g}"),))
         step = estimate(analysis, asked).iteration_ms
-        # The spread of the step itself is in both and not in the difference.
+        # The spread of the step itself is in both times, and cancels in the difference.
         found.append((step.value - now.value, step.low - now.low, step.high - now.high))
     return found
 
@@ -235,7 +235,7 @@ def rows_of(
 
 
 def limit_of(rate: str) -> float | None:
-    """The limit in Gbit/s; None for an unlimited link."""
+    """The limit in Gbit/s. None for an unlimited link."""
     return None if rate == "unlimited" else float(rate)
 
 
@@ -251,7 +251,7 @@ def scored(
 ) -> list[Row]:
     """A row for each rate, from turns in ms: alone, alone again, and at each rate.
 
-    The added milliseconds of the prediction come on top of the step without an exchange as these processes have it.
+    The predicted added time is added to the measured step of these processes without an exchange.
     """
     kept = [turns for turns in times if abs(turns[1] / turns[0] - 1) <= tolerance]
     if len(kept) < FEWEST:

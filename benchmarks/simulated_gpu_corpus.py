@@ -1,7 +1,7 @@
-"""Checks recordings of a GPU for public training scripts, unmodified, on a simulated GPU.
+"""Checks recordings of unmodified public training scripts on a simulated GPU.
 
-No time of a simulated GPU says anything about a real one. The check compares the recording with the script: all time of
-its thread is there once, every kernel has its launch and its line, and the graph replays the recording.
+The times of a simulated GPU say nothing about a real one. The check compares the recording with the script: all time of
+its thread is counted once, every kernel has its launch and its line, and the graph replays the recording.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _BUILD = Path(__file__).resolve().parent.parent / "tests" / "simulated_gpu" / "b
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where the repositories lie, where bare clones of them may, and the interpreter in which there is a GPU."""
+    """The folder of the repositories, the folder of bare clones, and the interpreter with the simulated GPU."""
 
     checkouts: Path
     mirror: Path | None
@@ -47,10 +47,10 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A script, what its recording holds (None: there is none), what it misses, or why it was not run, in words.
+    """A script with the check of its recording (None: no recording), its misses, or the reason why it was not run.
 
-    ``not_had`` tells that script or data could not be fetched: nothing was tried. A script that ``not_run`` says fails
-    without Skyline is one that the simulated GPU does not carry.
+    ``not_had``: the script or its data could not be fetched, so nothing was tried. If ``not_run`` says that the script
+    fails without Skyline, the simulated GPU does not support it.
     """
 
     script: str
@@ -61,7 +61,7 @@ class Row:
 
 
 def simulated_gpu(folder: Path) -> Path:
-    """An interpreter in which PyTorch finds a GPU, in an empty folder; raises NotBuildable of the builder's."""
+    """An interpreter in which PyTorch finds a GPU, made in an empty folder. Raises the builder's NotBuildable."""
     spec = importlib.util.spec_from_file_location("simulated_gpu_build", _BUILD)
     assert spec is not None
     assert spec.loader is not None
@@ -89,7 +89,7 @@ def prepared(script: CorpusScript, places: Places) -> CaptureRequest:
 
 
 def fails_alone(request: CaptureRequest) -> str:
-    """The last line of errors of a script that fails without Skyline; empty if it trains for a minute."""
+    """The last line of errors of a script that fails without Skyline. Empty if it trains for a minute."""
     try:
         ended = subprocess.run(
             [str(request.interpreter), str(request.script), *request.arguments],

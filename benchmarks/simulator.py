@@ -1,10 +1,10 @@
-"""The simulator's claims in one table: how exactly traces replay, its speed and its memory, each with its goal.
+"""The simulator's claims in one table, each with its goal: the accuracy of replays, the speed and the memory.
 
     python benchmarks/simulator.py --traces FOLDER [--hta-python PATH] [--only-table]
 
 Runs ``simulator_replay``, ``simulator_speed``, ``simulator_memory``, ``simulator_reading`` and ``simulator_ranks``,
-which each keep a page of their own, and draws one table from what they wrote. ``--only-table`` draws it from the
-results that are there. A goal that is missed is said to be missed, and the exit status is 1.
+each of which writes its own page, and makes one table from their results. ``--only-table`` makes the table from
+existing results. If a goal is missed, the table says so, and the exit status is 1.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _RELATIONS = {"≤": operator.le, "≥": operator.ge}
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A figure and what it should be; ``beside`` is what else would be said, or how far it can be trusted."""
+    """A figure and its goal. ``beside`` is a baseline, or a remark on how far the figure can be trusted."""
 
     what: str
     figure: float
@@ -43,7 +43,7 @@ class Claim:
         return _RELATIONS[self.relation](self.figure, self.goal)
 
     def row(self) -> list[str]:
-        """Cells of the table."""
+        """The cells of the table."""
         goal = f"{self.relation} {self.goal:g} {self.unit}"
         return [
             self.what,
@@ -59,7 +59,7 @@ def figures_of(name: str, results: Path) -> Any:
 
 
 def claims(results: Path) -> list[Claim]:
-    """All claims, from the pages' own figures."""
+    """All claims, from the figures of the pages."""
     return [*_replay(results), *_speed(results), *_memory(results), *_ranks(results)]
 
 

@@ -1,4 +1,4 @@
-"""Graphs for measuring the simulator: made up to be like a training step, of any size."""
+"""Generated graphs of any size, similar to training steps, for measuring the simulator."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from skyline.trace.record import Phase
 
 _LANES = ("main", "autograd", "stream 7", "stream 20", "stream 24", "loader")
 _PER_OPERATOR = 3
-"""Tasks: CPU work, the launch, the kernel."""
+"""Tasks per operator: CPU work, the launch, the kernel."""
 _OPERATORS_PER_STEP = 2000
 
 
 def like_a_training_step(count: int, *, sorted_by_start: bool = True, seed: int = 0) -> Graph:
-    """``count`` tasks in steps of some 6000: forward on one thread, backward on another, kernels on three streams.
+    """``count`` tasks in steps of about 6000: forward on one thread, backward on another, kernels on three streams.
 
-    Launches precede their kernels; streams wait for one another now and then, each step ends in a wait for the
-    GPU and begins with a batch. Not ``sorted_by_start``, all tasks of a lane stand together, so that dependencies
-    go both ways and the order has to be found.
+    Launches precede their kernels. Streams sometimes wait for one another. Each step begins with a batch and ends with
+    a wait for the GPU. Without ``sorted_by_start``, the tasks of a lane are consecutive, so that dependencies go in
+    both directions and the order must be computed.
     """
     chance = np.random.default_rng(seed)
     operators = count // _PER_OPERATOR
@@ -86,7 +86,7 @@ def like_a_training_step(count: int, *, sorted_by_start: bool = True, seed: int 
 
 
 def again(graph: Graph) -> Graph:
-    """The same with nothing worked out yet."""
+    """A copy of the graph without cached results."""
     structure = graph.structure
     return Graph(
         Structure(structure.tasks, structure.dependencies, structure.modules), graph.durations, graph.gaps

@@ -1,11 +1,11 @@
-"""Costs of taking a batch from a loader worker on this machine: the constants of ``skyline/whatif/cost/fetching.py``.
+"""Costs of fetching a batch from a loader worker on this machine: constants of ``skyline/whatif/cost/fetching.py``.
 
     python benchmarks/simulator_loader.py [--rounds 60]
 
-Reports CPU time of the script's own process, so that other programs on the machine disturb little. The cases are:
-taking a batch that is ready; taking a batch made of many tensors, with the elapsed time and the worker's CPU time; the
-first reading of its shared memory, compared with private memory; giving it back; and work made of small operators while
-a worker is busy and while it is idle, in turns.
+Reports CPU time of the script's own process, so that other programs on the machine have little effect. The cases are:
+fetching a batch that is ready; fetching a batch of many tensors, with the elapsed time and the worker's CPU time; the
+first reading of its shared memory, compared with private memory; freeing it; and small operators while a worker is
+busy and while it is idle, in turns.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TENSORS = (1, 2, 4, 8, 16)
 
 
 class Ready(Dataset[torch.Tensor]):
-    """Batches that cost their worker next to nothing."""
+    """Batches that cost their worker almost nothing."""
 
     def __init__(self, floats: int, count: int) -> None:
         self.floats, self.count = floats, count
@@ -40,7 +40,7 @@ class Ready(Dataset[torch.Tensor]):
 
 
 class Parts(Dataset[list[torch.Tensor]]):
-    """Batches of several tensors; the first tells the CPU time that the worker had taken until then."""
+    """Batches of several tensors. The first tensor has the worker's CPU time so far."""
 
     def __init__(self, tensors: int, count: int) -> None:
         self.tensors, self.count = tensors, count
@@ -54,14 +54,14 @@ class Parts(Dataset[list[torch.Tensor]]):
 
 
 def cpu_ms(work: Callable[[], object]) -> float:
-    """CPU time of this process that the work takes."""
+    """The CPU time of this process for the work, in ms."""
     begin = time.process_time()
     work()
     return 1e3 * (time.process_time() - begin)
 
 
 def fetching(megabytes: int, rounds: int) -> tuple[float, float, float]:
-    """Medians in ms: taking a batch, reading it beyond what private memory takes, giving it back."""
+    """Medians in ms: fetching a batch, the extra time to read it compared with private memory, freeing it."""
     floats = megabytes * _FLOATS_PER_MEGABYTE
     batches = iter(DataLoader(Ready(floats, rounds + 8), batch_size=None, num_workers=1, prefetch_factor=4))
     target, private = torch.empty(floats), torch.ones(floats)
@@ -79,7 +79,7 @@ def fetching(megabytes: int, rounds: int) -> tuple[float, float, float]:
 
 
 def handing(tensors: int, rounds: int) -> tuple[float, float, float]:
-    """Medians in ms: the script's CPU time for taking a batch, how long that takes, the worker's CPU time for it."""
+    """Medians in ms for fetching a batch: the script's CPU time, the elapsed time, the worker's CPU time."""
     batches = iter(DataLoader(Parts(tensors, rounds + 8), batch_size=None, num_workers=1))
     taken: list[float] = []
     took: list[float] = []
@@ -96,7 +96,7 @@ def handing(tensors: int, rounds: int) -> tuple[float, float, float]:
 
 
 def prepare(go: multiprocessing.synchronize.Event, end: multiprocessing.synchronize.Event) -> None:
-    """A worker that turns images into batches while it may."""
+    """A worker that makes batches of images while ``go`` is set."""
     torch.set_num_threads(1)
     image = torch.randint(0, 255, (224, 224, 3), dtype=torch.uint8)
     while not end.is_set():
@@ -107,14 +107,14 @@ def prepare(go: multiprocessing.synchronize.Event, end: multiprocessing.synchron
 
 
 def small_operators() -> None:
-    """The work of a CPU-bound training loop: operators that take almost no time."""
+    """The work of a CPU-bound training loop: operators that need almost no time."""
     left, right = torch.ones(64), torch.ones(64)
     for _ in range(15_000):
         right = torch.relu((left + right).mul_(0.4).view(8, 8).t()).reshape(64)
 
 
 def beside_a_worker(rounds: int) -> list[float]:
-    """CPU time while a worker is busy over CPU time while it is idle, a ratio a round."""
+    """CPU time while a worker is busy over CPU time while it is idle, one ratio per round."""
     go, end = multiprocessing.Event(), multiprocessing.Event()
     worker = multiprocessing.Process(target=prepare, args=(go, end), daemon=True)
     worker.start()

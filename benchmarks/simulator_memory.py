@@ -1,8 +1,8 @@
-"""Measures the memory that a large graph takes: its columns, the data prepared from them, and ten changes kept with it.
+"""Measures the memory of a large graph: its columns, the data prepared from them, and ten changes stored with it.
 
-Each size is measured in two processes of their own: one counts the bytes that Python and numpy hold (tracemalloc),
-the other looks at what the system gave the process (resident memory, Linux), where numba, if it is installed, has
-been imported and its loops loaded before the first look.
+Each size is measured in two separate processes. One counts the bytes that Python and numpy hold (tracemalloc). The
+other measures the resident memory of the process (Linux), after numba, if installed, has been imported and has loaded
+its loops.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def merge_layer(graph: Graph) -> Graph:
 
 
 def stages(size: int) -> Iterator[tuple[str, object, float]]:
-    """Name, what has to stay alive, seconds."""
+    """For each stage, its name, the object that must stay alive, and its time in s."""
     begin = perf_counter()
     graph = like_a_training_step(size)
     yield "the graph", graph, perf_counter() - begin
@@ -101,8 +101,8 @@ def resident_bytes() -> int:
 
 
 def measure(size: int, traced: bool) -> None:
-    """In the process of its own: a line of JSON for each stage, with the bytes held since the first look."""
-    # A small graph: memory that a large one gave back would be handed out again, unseen.
+    """Print a line of JSON for each stage, with the bytes held since the start. Runs in its own process."""
+    # Warm up with a small graph, because the freed memory of a large one would be reused without being seen.
     with run_loops(Way.COMPILED if find_spec("numba") else Way.AS_WRITTEN):
         simulate(like_a_training_step(30_000))
     gc.collect()

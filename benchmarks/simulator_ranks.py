@@ -1,8 +1,8 @@
-"""Ranks of a job: how well the cost of a delayed rank is predicted, and what reading hundreds of traces takes.
+"""Ranks of a job: the error of the predicted cost of a delayed rank, and the cost of reading hundreds of traces.
 
-The delay is real: a data-parallel job of three processes runs on this machine (gloo, CPU), one of them sleeping for a
-while in each step. From its traces alone the step without the delay is predicted; the same job goes on without it,
-and is recorded again. Windows with the delay and without alternate; those without come twice, for the null.
+The delay is real: a data-parallel job of three processes runs on this machine (gloo, CPU), and one process sleeps for
+a while in each step. The step without the delay is predicted only from its traces. The same job continues without the
+delay, and is recorded again. Windows with and without the delay alternate. Windows without it come twice, for the null.
 
 For the reading, traces of recorded ranks are copied under further rank numbers, as if the job had been larger, and
 ``skyline ranks`` reads the folder: with one process, with several, and on a local Dask cluster.
@@ -39,7 +39,7 @@ from skyline.job.rank_reader import RankReader
 RANKS, SLOW, STEPS = 3, 1, 12
 WORK_S, DELAY_S = 0.03, 0.05
 NULL_TOLERANCE = 0.15
-"""Processes that share cores with other programs are this unsteady; a round beyond it says nothing."""
+"""Usual variation of processes that share cores with other programs. A round beyond it is not used."""
 _WINDOWS = ("delayed", "without", "again")
 _POLL_S = 0.05
 TRAINING = """
@@ -84,7 +84,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One folder, read in one way; memory is the sum over all processes at its highest."""
+    """One folder, read in one way. Memory is the peak of the sum over all processes."""
 
     folder: str
     ranks: int
@@ -97,7 +97,7 @@ class Reading:
 
 
 def run_job(count: int, folder: Path) -> None:
-    """Run the job of three processes, whose slow one sleeps longer in some windows of recording."""
+    """Run the job of three processes. The slow one sleeps longer in some windows of recording."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -119,7 +119,7 @@ def read_job(folder: Path) -> Job:
 
 
 def rounds(count: int) -> list[Round]:
-    """Each predicts from the window with the delay alone."""
+    """The rounds. Each predicts only from the window with the delay."""
     found: list[Round] = []
     with tempfile.TemporaryDirectory(prefix="skyline-ranks-") as scratch:
         run_job(count, Path(scratch))
@@ -139,7 +139,7 @@ def rounds(count: int) -> list[Round]:
 
 
 def copies(sources: Sequence[Path], folder: Path, count: int) -> None:
-    """Traces of ``count`` ranks of one job, made of the given ones by turns."""
+    """Write traces of ``count`` ranks of one job, made of the given ones in turns."""
     folder.mkdir()
     texts = [gzip.decompress(source.read_bytes()).decode() for source in sources]
     for rank in range(count):
@@ -167,7 +167,7 @@ def dask() -> Iterator[str]:
 
 
 def reading(folder: Path, by: str, options: Sequence[str]) -> Reading:
-    """``skyline ranks`` on a folder, watched from outside."""
+    """Run ``skyline ranks`` on a folder, and observe it from outside."""
     out = folder.parent / "report.json"
     watched = psutil.Process()
     process = psutil.Popen(
@@ -197,7 +197,7 @@ def reading(folder: Path, by: str, options: Sequence[str]) -> Reading:
 
 
 def _processor_s() -> float:
-    """Of processes that this one started, those that are over and those that still run."""
+    """Processor time of all processes started by this one, ended or running, in s."""
     times = resource.getrusage(resource.RUSAGE_CHILDREN)
     running = [one.cpu_times() for one in psutil.Process().children(recursive=True) if one.is_running()]
     return times.ru_utime + times.ru_stime + sum(one.user + one.system for one in running)
@@ -218,7 +218,7 @@ def _family_bytes(process: psutil.Process) -> int:
 
 
 def readings(traces: Path, counts: Sequence[int]) -> list[Reading]:
-    """Folders of small and of large traces, of growing jobs."""
+    """Readings of folders of small and of large traces, for growing jobs."""
     small = sorted(traces.glob("param_dlrm_rank*of8.json.gz"))
     large = [traces / "hta_a100_rank3of8_recsys_control.json.gz"]
     found: list[Reading] = []

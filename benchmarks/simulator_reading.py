@@ -1,8 +1,8 @@
 """Measures the time to read profiler traces, relative to decoding their JSON alone, and the memory for a large one.
 
 Every trace of a folder is read several times, in turns with Python's own ``json.loads`` of the same unpacked text,
-which gives dictionaries and none of the joins. A large file, made of shifted copies of one of them, is read in a
-process of its own, whose greatest resident memory (Linux) says whether the text is held.
+which only gives dictionaries without any joins. A large file, made of shifted copies of one trace, is read in its own
+process. Its peak of resident memory (Linux) shows if the text is held in memory.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ print(json.dumps({"events": events, "grown_bytes": peak() - before, "seconds": t
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One trace. ``ratio`` is reading, unpacking included, over ``json.loads`` alone: the median over turns."""
+    """One trace. ``ratio`` is reading, including unpacking, over ``json.loads`` alone: the median over turns."""
 
     name: str
     events: int
@@ -65,7 +65,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Large:
-    """A large file, read by ``reader`` in a process of its own."""
+    """A large file, read by ``reader`` in its own process."""
 
     file: str
     reader: str
@@ -99,7 +99,7 @@ def _timed(work: Callable[[], object]) -> float:
 
 
 def enlarge(source: Path, target: Path, size_bytes: int) -> int:
-    """Write copies of a trace's events one after another, times and correlations shifted; gives their number."""
+    """Write copies of a trace's events with shifted times and correlations. Returns the number of events."""
     text = gzip.decompress(source.read_bytes()).decode()
     start, end = text.index("[") + 1, text.rindex("]")
     events = text[start:end].rstrip()

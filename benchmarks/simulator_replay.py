@@ -1,12 +1,12 @@
-"""Checks how well a profiler trace, once a graph, replays its own steps, and its predictions.
+"""Checks how well the graph of a profiler trace replays its own steps, and how well it predicts a change.
 
     python benchmarks/simulator_replay.py [--traces FOLDER] [--save]
 
-For every trace of the folder: the error of each step's simulated length, with one launch latency and one stream
-turnaround for the whole trace and nothing fitted to single tasks. The table also shows the effect on the step of
-halving the GPU's times and of halving the CPU's, because a step that the CPU bounds replays well even with a wrong
-model of the GPU. Then the only measured change: the same script with 0 and with 4 loader workers, predicted from the
-first trace alone.
+For every trace of the folder, the table has the error of each step's simulated length. One launch latency and one
+stream turnaround apply to the whole trace, and nothing is fitted to single tasks. The table also shows the effect on
+the step of halving the GPU times and of halving the CPU times, because a CPU-bound step replays well even with a wrong
+model of the GPU. Then follows the only measured change: the same script with 0 and with 4 loader workers, predicted
+from the first trace alone.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NO_COSTS = FetchingCosts(0.0, 0.0, 0.0, 0.0, 0.0)
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """One trace. Step times are medians over the inner steps, in ms; errors are shares of the measured step."""
+    """One trace. Step times are medians over the inner steps, in ms. Errors are shares of the measured step."""
 
     trace: str
     tasks: int
@@ -66,7 +66,7 @@ class Foretold:
 
 
 def replayed(path: Path) -> tuple[ProfilerTrace, KinetoGraph, Replay]:
-    """A trace read, built and simulated."""
+    """A trace that was read, built into a graph and simulated."""
     begin = time.perf_counter()
     trace = read(path)
     at_read = time.perf_counter()
@@ -105,7 +105,7 @@ def replayed(path: Path) -> tuple[ProfilerTrace, KinetoGraph, Replay]:
 
 
 def lengths_us(recorded: KinetoGraph, graph: Graph, *, measured: bool = False) -> Times:
-    """Of the steps; of everything where the trace has no steps."""
+    """The lengths of the steps. If the trace has no steps, the length of all of it."""
     if len(recorded.steps):
         if measured:
             return recorded.steps.measured_us
@@ -117,7 +117,7 @@ def lengths_us(recorded: KinetoGraph, graph: Graph, *, measured: bool = False) -
 
 
 def foretold(trace: ProfilerTrace, before: KinetoGraph, after: KinetoGraph) -> tuple[float, list[Foretold]]:
-    """The measured step with workers, and what several ways say from the trace without."""
+    """The measured step with workers, and several predictions of it from the trace without workers."""
     inner = before.steps.inner
     measured = float(np.median(after.steps.measured_us[after.steps.inner]))
     now = float(np.median(before.steps.measured_us[inner]))
@@ -159,7 +159,7 @@ def main() -> None:
 
 
 def page(rows: list[Replay]) -> str:
-    """The table of replays and what it comes to."""
+    """The table of replays and its summary."""
     head = (
         "trace",
         "tasks",

@@ -1,10 +1,10 @@
 """Measures the time of one simulation, compiled and as written, and of HolisticTraceAnalysis on the same trace.
 
-Graphs of 10 000, 100 000 and 1 000 000 tasks are made up to be like a training step, or are a real trace repeated
-to that size. Each round times the compiled pass and the one as written next to one another. Times are processor time of
-the one thread that works, so that figures are valid on a busy machine too; only loading is timed by the
-clock. HolisticTraceAnalysis has an environment of its own (``pip install HolisticTraceAnalysis
-'pandas<3'``), named by ``--hta-python``; its rounds alternate with Skyline's.
+Graphs of 10 000, 100 000 and 1 000 000 tasks are generated similar to a training step, or are a real trace repeated
+to that size. Each round times the compiled pass and the pass as written one after the other. Times are processor time
+of the single working thread, so that figures are valid on a busy machine too; only loading is measured in wall time.
+HolisticTraceAnalysis has its own environment (``pip install HolisticTraceAnalysis 'pandas<3'``), named by
+``--hta-python``. Its rounds alternate with Skyline's.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ interval of their median. Loading is timed by the clock."""
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Milliseconds: the median of the rounds, and the quarter of them that was quicker and slower than the rest."""
+    """Times in ms: the median of the rounds, and their lower and upper quartile."""
 
     median: float
     quicker: float
@@ -59,7 +59,7 @@ class Times:
 
     @classmethod
     def of(cls, milliseconds: Sequence[float]) -> Times:
-        """From the rounds."""
+        """The summary of the times of all rounds."""
         quicker, _, slower = statistics.quantiles(milliseconds, n=4, method="inclusive")
         return cls(statistics.median(milliseconds), quicker, slower)
 
@@ -69,7 +69,7 @@ class Times:
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """One graph: its size, and how long preparing and simulating it took."""
+    """One graph: its size, and the times of preparing and simulating it."""
 
     graph: str
     tasks: int
@@ -78,18 +78,18 @@ class Speed:
     compiled: Times
     as_written: Times
     ratio: Ratio
-    """As written over compiled, per round."""
+    """Ratio of the time as written over the compiled time, per round."""
 
 
 def milliseconds(work: Callable[[], object], clock: Callable[[], float] = time.process_time) -> float:
-    """Duration of one call in ms, of processor time unless another clock is given."""
+    """The duration of one call in ms, in processor time unless another clock is given."""
     began = clock()
     work()
     return (clock() - began) * 1e3
 
 
 def in_way(way: Way, work: Callable[[], object]) -> float:
-    """Duration of a call in ms whose loops ran in one way."""
+    """The duration of a call in ms, with its loops run in one way."""
     with run_loops(way):
         return milliseconds(work)
 
@@ -126,12 +126,12 @@ def _prepare(graph: Graph) -> None:
 
 
 def repeated_to(graph: Graph, tasks: int) -> Graph:
-    """A graph repeated until it has about so many tasks."""
+    """A graph repeated until it has about ``tasks`` tasks."""
     return stitch(graph, max(1, round(tasks / len(graph))) * len(graph.iterations))
 
 
 def further(graph: Graph, rounds: int) -> dict[str, Times]:
-    """Times of other questions to a graph, compiled."""
+    """Compiled times of other questions about a graph."""
     timeline = simulate(graph)
     asked: dict[str, Callable[[], object]] = {
         "simulate": lambda: simulate(graph),
@@ -149,7 +149,7 @@ def further(graph: Graph, rounds: int) -> dict[str, Times]:
 
 
 def first_use() -> dict[str, float]:
-    """Seconds of processor time until a fresh process has simulated compiled: on a machine's first use, and later."""
+    """Processor time in s until a fresh process has run a compiled simulation: at a machine's first use, and later."""
     program = (
         "import sys, time; sys.path.insert(0, sys.argv[1])\n"
         "from simulator_graphs import like_a_training_step\n"
@@ -170,7 +170,7 @@ def first_use() -> dict[str, float]:
 
 
 class OtherTool:
-    """HolisticTraceAnalysis in its own process, asked over its stdin."""
+    """HolisticTraceAnalysis in its own process, controlled over its stdin."""
 
     def __init__(self, python: Path, folder: Path) -> None:
         script = Path(__file__).parent / "hta_resimulation.py"
@@ -206,7 +206,7 @@ class OtherTool:
 
 
 def one_step(graph: Graph, place: int) -> Graph:
-    """The tasks of one iteration and what they wait for among themselves."""
+    """The tasks of one iteration, and the dependencies among them."""
     chosen = np.flatnonzero(graph.tasks.iteration == graph.iterations[place])
     new = np.full(len(graph), -1, np.int32)
     new[chosen] = np.arange(len(chosen))
@@ -218,7 +218,7 @@ def one_step(graph: Graph, place: int) -> Graph:
 
 
 def compare(python: Path, trace: Path, rounds: int) -> tuple[str, dict[str, object]]:
-    """The same edits of the same trace in both tools, in turns: a paragraph and its figures."""
+    """Compare both tools in turns, on the same edits of the same trace. Returns a paragraph and its figures."""
     loads: list[tuple[float, float]] = []
     with tempfile.TemporaryDirectory() as folder:
         shutil.copy(trace, Path(folder) / "rank-0.json.gz")

@@ -1,7 +1,7 @@
-"""Shapes for the kernels of the kept recordings, which were made before the product noted them.
+"""Adds shapes to the kernels of stored recordings, which were made before the product recorded shapes.
 
-Traces the script of each recording by shape, as ``skyline profile --gpu`` does, and gives its products, convolutions
-and attention to the kernels of the recording in their order. A recording with another number of such kernels is left.
+Traces the script of each recording by shape, as ``skyline profile --gpu`` does, and assigns its products, convolutions
+and attention to the kernels of the recording in order. A recording with another number of such kernels is unchanged.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SCRIPT = _HERE / "gpu_models_training.py"
 
 
 def sized(recorded: Profile, traced: Profile) -> Profile | None:
-    """The recording with the shapes of the trace; None where their kernels differ."""
+    """The recording with the shapes of the trace. None if their kernels differ."""
     called = [traced.trace.shapes[one.shape] for one in traced.trace.records if _multiplies(one, 0)]
     shapes = [*recorded.trace.shapes, *called]
     records = list(recorded.trace.records)

@@ -1,9 +1,9 @@
-"""Measures how long ``skyline serve`` takes to answer while hundreds of clients never finish a request.
+"""Measures the answer time of ``skyline serve`` while hundreds of clients never finish a request.
 
 Starts the real command on a saved profile and opens the requested number of connections. Some send nothing, some send
-the head of a request byte by byte, some a body; one that the server closes is opened again at once. Meanwhile the
-page, the profile and a question are requested, twice a second. The exit status is 1 where an answer took more than a
-second, or did not come.
+the head of a request byte by byte, some a body. A connection that the server closes is opened again at once. Meanwhile
+the page, the profile and a question are requested, twice a second. The exit status is 1 if an answer took more than a
+second or did not arrive.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TRICKLE_S = 1.0
 
 
 class Crowd:
-    """Clients on a thread of their own, each of which sends a byte a second at most."""
+    """Clients on a separate thread, each of which sends at most one byte per second."""
 
     def __init__(self, port: int, token: str, clients: int) -> None:
         self._port = port
@@ -92,7 +92,7 @@ class Crowd:
             return
         connection.setblocking(False)
         text = random.choice(self._texts)
-        # A body trickles in behind a whole head.
+        # A whole head, followed by a slow body.
         head = text.partition(b"\r\n\r\n")[0] + b"\r\n\r\n" if b"\r\n\r\n" in text else b""
         connection.send(head)
         sent[connection] = [text[len(head) :]]
@@ -101,7 +101,7 @@ class Crowd:
 
 
 def serve(folder: Path) -> tuple[subprocess.Popen[str], str]:
-    """The command on the recorded profile, and the page's address."""
+    """The running command on the recorded profile, and the page's address."""
     recorded = store.load(RECORDED)
     (source,) = recorded.sources
     script = folder.resolve() / "train.py"
@@ -114,7 +114,7 @@ def serve(folder: Path) -> tuple[subprocess.Popen[str], str]:
 
 
 def ask(port: int, path: str, body: str | None) -> float:
-    """Seconds until an answer is there."""
+    """The time until the answer, in s."""
     began = time.perf_counter()
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     headers = {} if body is None else {"Content-Type": "application/json"}
@@ -137,7 +137,7 @@ def await_profile(port: int, token: str) -> None:
 
 
 def measure(port: int, token: str, seconds: float) -> tuple[list[float], int]:
-    """Durations of the answers, and the number of answers that did not come."""
+    """The durations of the answers, and the number of missing answers."""
     took: list[float] = []
     failed = 0
     questions = (("", None), ("profile", None), ("simulate", json.dumps({"batchSize": 64})))

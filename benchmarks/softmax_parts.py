@@ -1,7 +1,8 @@
-"""Products, softmax and update of a large output layer in processor time, and the same layer as an adaptive softmax.
+"""Products, softmax and update of a large output layer in processor time, and of the same layer as adaptive softmax.
 
-These rows set constants of ``adaptive_softmax``: they do not score it. The processor time of one thread is its work.
-The C library keeps its memory: the cost of large blocks is measured with each script, and is no part of these rows.
+These rows set constants of ``adaptive_softmax`` and do not score it. Times are processor time of one thread.
+The C library keeps its memory, because the cost of large blocks is measured with each script and not part of these
+rows.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ FACT = ModuleFact("head", "Linear", True, 1, True, {})
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One layer and kind of labels: ms of the parts, and the share that is left, modelled and measured."""
+    """One layer and kind of labels: times of the parts in ms, and the remaining share, modelled and measured."""
 
     layer: tuple[int, int, int, int]
     labels: str
@@ -39,7 +40,7 @@ class Row:
     predicted: tuple[float, ...]
     measured: float
     nearer: float
-    """The time of a parameter in the update of the adaptive layer over that in the other one's."""
+    """The update time per parameter of the adaptive layer, over the same time of the other layer."""
 
 
 _TRIM_THRESHOLD, _MMAP_MAX = -1, -4
@@ -47,21 +48,21 @@ _TRIM_THRESHOLD, _MMAP_MAX = -1, -4
 
 
 def keep_memory() -> None:
-    """Let glibc keep what is given back to it."""
+    """Let glibc keep freed memory."""
     library = ctypes.CDLL(None)
     library.mallopt(_MMAP_MAX, 0)
     library.mallopt(_TRIM_THRESHOLD, 2**31 - 1)
 
 
 def took_ms(work: Callable[[], object]) -> float:
-    """Processor time."""
+    """The processor time of the work, in ms."""
     begin = time.process_time()
     work()
     return 1e3 * (time.process_time() - begin)
 
 
 def measure(shape: tuple[int, int, int, int], labels: str, rounds: int) -> Row:
-    """Both forms in turns; of each the quicker quarter."""
+    """Measure both forms in turns. The faster quarter of each counts."""
     classes, width, rows, head = shape
     edges = list(cutoffs(classes, head))
     full = torch.nn.Linear(width, classes)

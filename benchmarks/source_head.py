@@ -1,4 +1,4 @@
-"""The beginning of made-up scripts: encodings and cookies, docstrings, imports, and the names things have by them."""
+"""The beginning of generated scripts: encodings and cookies, docstrings, imports, and the imported names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ENCODINGS = {
     "shift_jis": ("模型", "後で"),
     "iso-8859-15": ("modèle", "20 €"),
 }
-"""Each with a name and a remark that are more than ASCII in it."""
+"""The encodings, each with a name and a remark beyond ASCII."""
 _COOKIES = ("# -*- coding: {} -*-", "# vim: set fileencoding={} :", "# coding={}")
 
 
@@ -24,11 +24,11 @@ class Bytes:
     encoding: str
     mark: bool
     newlines: tuple[str, ...]
-    """One for the whole file, or several that take turns."""
+    """One line end for the whole file, or several in turns."""
 
 
 def drawn_bytes(style: Style) -> Bytes:
-    """An encoding and line ends; names and remarks of the style are such as the encoding has."""
+    """An encoding and line ends. Sets names and remarks of the style to characters of the encoding."""
     encoding = style.one(*["utf-8"] * 8, *list(_ENCODINGS)[1:])
     mark = encoding == "utf-8" and style.rarely()
     name, remark = _ENCODINGS[encoding]
@@ -41,7 +41,7 @@ def drawn_bytes(style: Style) -> Bytes:
 
 
 def head(style: Style, encoding: str) -> list[str]:
-    """Shebang, cookie, docstring and imports; the names under which things were imported go to ``style.names``."""
+    """Shebang, cookie, docstring and imports. The imported names are stored in ``style.names``."""
     lines = ["#!/usr/bin/env python"] if style.rarely() else []
     if encoding != "utf-8" or style.rarely():
         lines.append(style.one(*_COOKIES).format(encoding))
@@ -53,7 +53,7 @@ def head(style: Style, encoding: str) -> list[str]:
             [r'r"""\d"""  # pattern'],
             ["'''a''' ; 'b'"],
         )
-    # A second text is no docstring, and nothing but comments may be before an import from the future.
+    # A second string is not a docstring, and only comments may precede an import from __future__.
     if style.sometimes() and not (lines and ";" in lines[-1]):
         lines.append(
             style.one("from __future__ import annotations", "from __future__ import (annotations)  # types")
@@ -71,7 +71,7 @@ def head(style: Style, encoding: str) -> list[str]:
     imports.insert(style.one(*range(len(imports) + 1)), other)
     if style.rarely():
         imports.append("from os.path import join; VERSION = 1")
-    # Text behind an import goes behind its comment.
+    # Text after an import would become part of its comment.
     imports = [f"{each}  {style.comment()}" if style.rarely() else each for each in imports]
     return [line for text in (*lines, *imports) for line in text.split("\n")]
 

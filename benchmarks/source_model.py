@@ -1,7 +1,7 @@
-"""The models of made-up scripts: embeddings, repeated blocks, attention and convolutions, each written in many ways.
+"""The models of generated scripts: embeddings, repeated blocks, attention and convolutions, each in many forms.
 
-Models contain the code that rewrites ask about, in the forms that people use. ``Parts`` lists these forms, so that
-matching facts of a run can be made up.
+Models contain the code that rewrites look for, in the forms that people use. ``Parts`` lists these forms, so that
+matching facts of a run can be generated.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ BLOCKS = 4
 
 @dataclass(frozen=True)
 class Parts:
-    """Parts of a model: the class of its embedding, how it holds its blocks, and the modules behind them."""
+    """Parts of a model: the class of its embedding, the container of its blocks, and the modules after them."""
 
     embedding: str = ""
     output: bool = False
     """True if a linear layer gives one number for each word."""
     blocks: str = ""
-    """``list`` and ``sequential`` count theirs, ``named`` has two attributes; empty without blocks."""
+    """``list`` and ``sequential`` are numbered, ``named`` has two attributes. Empty without blocks."""
     attention: bool = False
     convolution: bool = False
 
     @property
     def any(self) -> bool:
-        """True if there is a class at all."""
+        """True if there is any class."""
         return bool(self.embedding or self.blocks or self.attention or self.convolution)
 
 
 def model_classes(style: Style) -> tuple[Parts, list[Any]]:
-    """The classes of one model, what stands before them, and what it is made of."""
+    """The parts of one model, and the statements of its classes and before them."""
     embedding = style.one("", "Embedding", "Embedding", "EmbeddingBag")
     parts = Parts(
         embedding,
@@ -82,7 +82,7 @@ def model_classes(style: Style) -> tuple[Parts, list[Any]]:
 
 
 def _embedding(style: Style, parts: Parts, made: list[Any], forward: list[Any]) -> list[Any]:
-    """The table and maybe the layer that gives words back; the size is a literal, a constant or an attribute."""
+    """The embedding table, and sometimes the output layer. The size is a literal, a constant or an attribute."""
     nn = style.names["nn"]
     literal = style.one("50257", "50257", "50_257", "0xC451")
     where = style.one("literal", "literal", "constant", "class", "dictionary", "default")
@@ -219,7 +219,7 @@ def _attention_layers(style: Style) -> list[Any]:
 
 
 def _attention(style: Style) -> list[Any]:
-    """Product, scaling, mask, softmax, dropout, product; in steps or in one expression."""
+    """Product, scaling, mask, softmax, dropout and product, in steps or in one expression."""
     torch, functional, names = style.names["torch"], style.names["functional"], style.names
     inputs = (
         "q, k, v = self.q(x), self.k(x), self.v(x)"

@@ -1,6 +1,6 @@
-"""One text as Python's own tokenizer, parser, compiler and symbol tables see it.
+"""A text as read by Python's own tokenizer, parser, compiler and symbol tables.
 
-Nothing of Skyline's reading of sources is used here: what checks rewrites must not share their mistakes.
+Nothing of Skyline's source reading is used here, because a check of rewrites must not share their mistakes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Around = tuple[tuple[int, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A token that is no layout, with its offsets; ``trails`` is whether code stands before it on its line."""
+    """A token other than layout, with its offsets. ``trails``: code precedes it on its line."""
 
     text: str
     start: int
@@ -38,7 +38,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement at its offset: what it is, and the statements around it."""
+    """A statement at its offset, with its kind and the statements around it."""
 
     start: int
     end: int
@@ -52,7 +52,7 @@ class Statement:
 
     @property
     def says(self) -> str:
-        """Its tree, without the statements in its blocks."""
+        """The tree of the statement, without the statements in its blocks."""
         parts = [
             ast.dump(item) if isinstance(item, ast.AST) else repr(item)
             for name, value in ast.iter_fields(self.node)
@@ -64,7 +64,7 @@ class Statement:
 
 @dataclass
 class Reading:
-    """Python's view of a text; ``error`` is why it does not compile, empty where it does."""
+    """Python's view of a text. ``error`` is the reason why it does not compile, empty if it compiles."""
 
     text: str
     starts: list[int] = field(default_factory=list[int])
@@ -72,26 +72,26 @@ class Reading:
     statements: dict[int, Statement] = field(default_factory=dict[int, Statement])
     error: str = ""
     scopes: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
-    """Of each function and class by its path, and of the file (an empty path): how each name is looked up there."""
+    """The lookup of each name, by path of the function or class. The path of the file is empty."""
     unbound: frozenset[str] = frozenset()
-    """Names that are read as those of the file, and that nothing in the file binds."""
+    """Names that are read from the scope of the file, but are not bound in the file."""
     bound: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
-    """Where a scope, by its path, first binds a name in its own code."""
+    """The place at which a scope, given by path, first binds a name in its own code."""
     used: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
-    """Where it first reads one."""
+    """The place at which a scope first reads a name."""
     claimed: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     """Number of times that imports and loops bind a name in a scope."""
     keywords: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
-    """Number of calls that give an argument by name, by the last part of the name that is called."""
+    """Number of calls with a keyword argument, by the last part of the called name."""
 
     def line(self, offset: int) -> int:
-        """The number of the line of a place."""
+        """The line number of an offset."""
         return bisect_right(self.starts, offset)
 
 
 @lru_cache(maxsize=8)
 def read(text: str) -> Reading:
-    """The reading of a text; that of one that is not Python has no statements."""
+    """The reading of a text. It has no statements if the text is not Python."""
     found = Reading(text)
     lines = [each.group() for each in _LINE.finditer(text) if each.group()]
     found.starts.append(0)
@@ -184,13 +184,13 @@ def _keywords(tree: ast.Module, found: Reading) -> None:
 
 @dataclass
 class _Order:
-    """Where each scope first binds and first reads its names, in the order of the text."""
+    """Finds the places at which each scope first binds and first reads its names, in the order of the text."""
 
     found: Reading
     lines: list[str]
 
     def body(self, path: str, nodes: Iterable[ast.AST]) -> None:
-        """All below some nodes, as code of one scope."""
+        """Visit everything below some nodes as code of one scope."""
         for node in nodes:
             self._one(path, node)
 

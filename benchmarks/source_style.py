@@ -1,7 +1,7 @@
-"""The layout of a made-up script: every choice is drawn, none of it has a meaning.
+"""The layout of a generated script. Every choice is random and does not change the meaning.
 
-Statements are texts, maybe of several lines; blocks are headers with statements below. The result is lines with
-their indentation, with comments, blank lines, semicolons, and blocks on the line of their header strewn in.
+Statements are texts of one or several lines. Blocks are headers with statements below. The result is indented lines,
+with random comments, blank lines, semicolons, and blocks on the line of their header.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 RAW = "\0"
-"""Begins a line that is not indented with its statement: it is inside a text, or flush inside brackets."""
+"""Marks a line that is not indented with its statement, inside a string or flush inside brackets."""
 
 ODDITIES = (
     "assert True, 'a; b  # no comment'",
@@ -48,14 +48,14 @@ ODDITIES = (
     "def nothing(loss, *, optimizer=None): return loss",
     "@staticmethod\ndef same(x): return x",
 )
-"""Statements that have nothing to do with the training, and are awkward to step over."""
+"""Statements that are unrelated to the training, and difficult for a rewrite to skip."""
 
 _COMMENTS = ("# note", "# TODO: später", "#", "# loss.backward()", "#: x = [1,", "# type: ignore", "#\t'''")
 
 
 @dataclass
 class Block:
-    """A header with the statements below it; statements are texts."""
+    """A header with the statements below it, which are texts."""
 
     header: str
     body: list[Any]
@@ -64,22 +64,22 @@ class Block:
 
 @dataclass
 class Style:
-    """The layout of one variant; every choice is drawn."""
+    """The layout of one variant. Every choice is random."""
 
     random: Random
     unit: str = "    "
     oddities: tuple[str, ...] = ODDITIES
     comments: tuple[str, ...] = _COMMENTS
     wide: tuple[str, ...] = ()
-    """Names with letters that the encoding has beyond ASCII."""
+    """Names with letters beyond ASCII that the encoding supports."""
     names: dict[str, str] = field(default_factory=dict)
 
     def one(self, *options: Any) -> Any:
-        """Any of these."""
+        """One of the options."""
         return self.random.choice(options)
 
     def chance(self, times: int) -> bool:
-        """True once in so many times."""
+        """True once in ``times`` times."""
         return self.random.randrange(times) == 0
 
     def rarely(self) -> bool:
@@ -95,15 +95,15 @@ class Style:
         return self.chance(2)
 
     def mixed(self, texts: Sequence[str]) -> list[str]:
-        """The same in any order."""
+        """The texts in random order."""
         return self.random.sample(list(texts), len(texts))
 
     def comment(self) -> str:
-        """Any comment."""
+        """A random comment."""
         return self.one(*self.comments)
 
     def call(self, name: str, arguments: list[str]) -> str:
-        """A call on one line or several, with or without a comma at the end, with comments between."""
+        """A call on one or several lines, with or without a trailing comma, sometimes with comments."""
         forms = ("line", "line", "spaced", "hanging", "aligned", "closing", "flush", "commas first", "noted")
         form = self.one(*forms) if arguments else self.one("line", "spaced")
         arguments = [self._spelt(argument) for argument in arguments]
@@ -134,14 +134,14 @@ class Style:
         return f"{name}({blank}" + f",{self.one(' ', '  ', '')}".join(arguments) + f"{blank})"
 
     def _spelt(self, argument: str) -> str:
-        """An argument with blanks or brackets where they are free, now and then."""
+        """An argument, sometimes with optional blanks or brackets."""
         name, sign, value = argument.partition("=")
         if not sign or not name.isidentifier() or "\n" in value or not self.rarely():
             return argument
         return self.one(f"{name} = {value}", f"{name}=({value})", f"{name}= {value}")
 
     def assign(self, target: str, value: str) -> str:
-        """An assignment: with or without blanks, with a type, with a line break or brackets before the value."""
+        """An assignment, with or without blanks, sometimes with a type, a line break or brackets around the value."""
         plain = target.isidentifier()
         form = self.one("=", "=", " = ", " = ", " = ", "break", "brackets", "type", "two", "walrus")
         if form == "break":
@@ -159,7 +159,7 @@ class Style:
 
 
 def strewn(style: Style, statements: list[Any]) -> list[Any]:
-    """With odd statements in between, in blocks as well."""
+    """The statements with odd ones in between, also in blocks."""
     found: list[Any] = []
     for each in statements:
         block = each if isinstance(each, Block) else None
@@ -171,7 +171,7 @@ def strewn(style: Style, statements: list[Any]) -> list[Any]:
 
 
 def written(style: Style, statements: list[Any], indent: str) -> list[str]:
-    """Lines of code; neighbours may share a line, blocks may stand on the line of their header."""
+    """Lines of code. Statements may share a line, and blocks may be on the line of their header."""
     lines: list[str] = []
     joined = False
     for index, each in enumerate(statements):
@@ -198,7 +198,7 @@ def written(style: Style, statements: list[Any], indent: str) -> list[str]:
 
 
 def _is_simple(statement: Any) -> bool:
-    """True if it may share its line with others: texts that are small blocks of their own may not."""
+    """True if a statement may share its line with others. Texts that contain a small block may not."""
     return (
         isinstance(statement, str)
         and "#" not in statement.rpartition("\n")[2]

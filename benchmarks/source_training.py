@@ -1,4 +1,4 @@
-"""The training of made-up scripts: loader, wrapper, optimizer, one iteration, and an evaluation."""
+"""The training of generated scripts: loader, wrapper, optimizer, one iteration, and an evaluation."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class Told:
     records_gradients: bool = False
     workers: int = 0
     named_workers: int = 2
-    """The value of the constant of that name."""
+    """The value of the named constant for the number of workers."""
     seen_softmax: bool = False
 
 
 def constants(style: Style, told: Told) -> list[Any]:
-    """Numbers that the setup uses by name."""
+    """Constants that the setup uses by name."""
     return [
         "EPOCHS = 3",
         style.assign("BATCH", style.one("16", "0x10", "(16)", "1_6")),
@@ -159,7 +159,7 @@ def _optimizer(style: Style, model: str) -> Any:
 
 
 def iteration(style: Style) -> list[Any]:
-    """Transfers, clearing, forward, loss, backward, clipping, step, a print now and then."""
+    """Transfers, clearing, forward, loss, backward, clipping, step, and sometimes a print."""
     names = style.names
     loss, model, optimizer = (names[key] for key in ("loss", "model", "optimizer"))
     statements = _transfers(style)
@@ -268,7 +268,7 @@ def _report(style: Style) -> list[Any]:
 
 
 def evaluation(style: Style, told: Told) -> tuple[list[Any], list[Any]]:
-    """A function that evaluates with the statement that calls it, or statements among others that do."""
+    """A function that evaluates and the statement that calls it, or evaluating statements among others."""
     names = style.names
     torch, model, loader = names["torch"], names["model"], names["loader"]
     told.evaluates = True

@@ -1,9 +1,9 @@
-"""Training scripts made up in endless ways of writing the same thing, for rewrites to be tried on.
+"""Generates training scripts that write the same program in many ways, to try rewrites on them.
 
 The variants differ in line ends, indentation, encoding, imports and aliases, names, the order and place of arguments,
-spread arguments, line breaks and comments inside calls, one-line blocks, semicolons, texts over several lines, types,
-decorators, factories, and in where the loop stands: in the file, in functions, in a class, under the main guard, or
-in a framework. None of them is ever run.
+spread arguments, line breaks and comments inside calls, one-line blocks, semicolons, strings over several lines, types,
+decorators, factories, and in the place of the loop: in the file, in functions, in a class, under the main guard, or in
+a framework. None of them is ever run.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ _STRUCTURES = ("file", "main", "guard", "class", "epoch function", "step functio
 
 @dataclass(frozen=True)
 class Variant:
-    """One script, and what a run of it would tell."""
+    """One script, and the facts that a run of it would report."""
 
     number: int
     source: SourceText
     structure: str
     optimizer: str
     names: dict[str, str]
-    """The names that the script gives its things."""
+    """The names of the script's objects."""
     parts: Parts
     told: Told
     places: dict[str, int]
-    """Offsets of the training loop (``loop``), of calls by what is called, of forward passes by their class."""
+    """Offsets of the training loop (``loop``), of calls by the called name, and of forward passes by class."""
 
 
 def variant(number: int) -> Variant:
-    """The script with this number: the same each time, all its choices independent of those of other numbers."""
+    """The script with this number. It is always the same, and its choices do not depend on other numbers."""
     style = Style(Random(number))
     style.unit = style.one("    ", "    ", "  ", "\t", "   ", "        ")
     saved = drawn_bytes(style)
@@ -116,7 +116,7 @@ def _program(style: Style, structure: str, parts: Parts, told: Told) -> list[Any
 def _called(
     style: Style, structure: str, made: list[Any], training: Block, evaluated: list[Any], epochs: str
 ) -> list[Any]:
-    """The loop, or what is done with a batch, in a function that is called."""
+    """The loop, or the work on a batch, in a function that is called."""
     names = style.names
     model, optimizer, criterion, loader = (
         names[key] for key in ("model", "optimizer", "criterion", "loader")
@@ -138,7 +138,7 @@ def _called(
 
 
 def _framework(style: Style, parts: Parts, told: Told) -> list[Any]:
-    """A script whose loop is a framework's, or goes through one."""
+    """A script whose loop belongs to a framework or goes through one."""
     names = style.names
     kind = style.one("lightning", "transformers", "accelerate")
     if kind == "lightning":

@@ -1,7 +1,7 @@
-"""Updates of touched rows against updates of whole tables, in turns: what the model of sparse gradients rests on.
+"""Updates of touched rows compared with updates of whole tables: the basis of the model of sparse gradients.
 
-For tables of several sizes, and several numbers of rows looked up, one step of the optimizer is timed with the dense
-gradient and with the sparse one, by turns. From the dense time the model predicts the sparse one.
+For tables of several sizes, and several numbers of looked-up rows, one step of the optimizer is timed with the dense
+and with the sparse gradient, in turns. The model predicts the sparse time from the dense time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LAYER = ModuleFact("table", "Embedding", True, 1, True, {})
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One table and optimizer: µs per step, and the prediction with its range over what was measured."""
+    """One table and optimizer: the time per step in µs, and the prediction with its range over the measured time."""
 
     optimizer: str
     rows: int
@@ -45,7 +45,7 @@ class Row:
 
 
 def stepping(name: str, rows: int, width: int, touched: int, *, sparse: bool) -> torch.optim.Optimizer:
-    """An optimizer of one table, which has its gradient."""
+    """An optimizer of one table that has a gradient."""
     torch.manual_seed(0)
     layer = torch.nn.Embedding(rows, width, sparse=sparse)
     layer(torch.randint(0, rows, (touched,))).square().sum().backward()
@@ -53,20 +53,20 @@ def stepping(name: str, rows: int, width: int, touched: int, *, sparse: bool) ->
 
 
 def step_us(optimizer: torch.optim.Optimizer) -> float:
-    """One step."""
+    """The time of one step, in µs."""
     begin = time.perf_counter()
     optimizer.step()
     return (time.perf_counter() - begin) * 1e6
 
 
 def measure(name: str, shape: tuple[int, int, int], rounds: int) -> Row:
-    """By turns; each round gives one prediction and one measurement."""
+    """Measure in turns. Each round gives one prediction and one measurement."""
     rows, width, touched = shape
     dense, sparse = (stepping(name, *shape, sparse=kind) for kind in (False, True))
     for one in (dense, sparse) * 2:
         one.step()
     pairs = [(step_us(dense), step_us(sparse)) for _ in range(rounds)]
-    # Other programs only ever add: what is compared are the quickest rounds.
+    # Compare the fastest rounds, because other programs only add time.
     now, then = (sorted(one)[rounds // 10] for one in zip(*pairs, strict=True))
     said = sparse_step_us(Table(LAYER, rows, width, float(touched)), SPARSE_STEPS[name], now)
     return Row(name, rows, width, touched, now, then, said.value / then, said.low / then, said.high / then)

@@ -1,11 +1,11 @@
-"""Time the updates of small tensors, and read the size from which glibc maps blocks: constants of ``fuse_jobs``.
+"""Times the updates of small tensors, and finds the size from which glibc maps blocks: constants of ``fuse_jobs``.
 
     python benchmarks/stacked_weights.py [--rounds 20]
 
-Each operator of an update by Adam, in turns on tensors of several sizes that stay in the caches. The time that a number
-more takes is the bytes of the arguments over a rate: calls are in the times of both sizes. The size from which
-glibc maps a block of its own (``M_MMAP_THRESHOLD``) grows with the blocks that were freed: a process that has imported
-PyTorch, and one that has not, ask ``mallinfo2`` whether a block was mapped.
+Each operator of an Adam update runs in turns on tensors of several sizes that stay in the caches. The time per
+additional number is the bytes of the arguments over a rate, because the times of both sizes include the calls. The size
+from which glibc maps a separate block (``M_MMAP_THRESHOLD``) grows with the freed blocks. A process that has imported
+PyTorch, and a process that has not, query ``mallinfo2`` to see if a block was mapped.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ print(high)
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """µs of an operator of the update by numbers of the tensor, and the bytes of its arguments for each number."""
+    """Time of an operator of the update in µs by size of the tensor, and the bytes of its arguments per number."""
 
     operator: str
     bytes_each: int
@@ -61,7 +61,7 @@ class Row:
 
     @property
     def rates(self) -> list[float]:
-        """Bytes per µs of the numbers that each size has more than the one before; none where they took no time."""
+        """Bytes per µs of the additional numbers of each size. Sizes without additional time are left out."""
         pairs = zip(pairwise(SIZES), pairwise(self.us), strict=True)
         return [
             self.bytes_each * (many - few) / (later - sooner)
@@ -71,7 +71,7 @@ class Row:
 
 
 def operators(numbers: int) -> dict[str, tuple[Callable[[], object], int]]:
-    """The operators of Adam's update of one tensor, and the tensors among their arguments."""
+    """The operators of Adam's update of one tensor, with the number of tensors among their arguments."""
     weight, gradient, mean, square, made = (torch.rand(numbers) + 1 for _ in range(5))
     return {
         "lerp_": (lambda: mean.lerp_(gradient, 0.1), 2),
@@ -85,7 +85,7 @@ def operators(numbers: int) -> dict[str, tuple[Callable[[], object], int]]:
 
 
 def measured(rounds: int) -> list[Row]:
-    """Every operator by size; the quickest round of each, since other programs only ever add."""
+    """Every operator by size. The fastest round counts, because other programs only add time."""
     least: dict[str, list[float]] = {name: [float("inf")] * len(SIZES) for name in operators(1)}
     ways = [operators(numbers) for numbers in SIZES]
     for turn in range(rounds + 1):
@@ -104,7 +104,7 @@ def measured(rounds: int) -> list[Row]:
 
 
 def mapped_from(imported: str = "") -> int:
-    """Bytes from which a new process maps a block of its own, after it has imported something."""
+    """The size in bytes from which a new process maps a separate block, after running the import ``imported``."""
     environment = {name: text for name, text in os.environ.items() if not name.startswith("MALLOC_")}
     code = _MAPPED.format(imported=imported)
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True)

@@ -1,9 +1,9 @@
-"""Times of short commands from their start to their end or first answer, with those of a bare interpreter.
+"""Times of short commands from start to end or first answer, compared with a bare interpreter.
 
-Every round runs all commands once, in changing order, so that a busy machine slows all alike. ``--before`` names the
-checkout of an earlier version: each command of both versions runs in turn. The wall time is that of the machine as it
-is; the processor time, of the process and its children, is what the command itself costs. ``--large`` adds a trace of
-1 GB. The traces are copies of the steps of one trace in ``--traces``, one after another.
+Every round runs all commands once, in changing order, so that a busy machine slows all of them equally. ``--before``
+names the checkout of an earlier version, whose commands then run in turns with these. The wall time depends on the load
+of the machine. The processor time of the process and its children is the cost of the command itself. ``--large`` adds a
+trace of 1 GB. The traces are copies of the steps of one trace in ``--traces``, one after another.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _COMMAND = (sys.executable, "-m", "skyline")
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Seconds on the wall and of the processor, and the largest resident memory."""
+    """Wall time and processor time in s, and the peak of resident memory."""
 
     wall_s: float
     processor_s: float
@@ -52,7 +52,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A command, its goal for the wall time, and its costs in each round; also those of the earlier version."""
+    """A command, its goal for the wall time, and its costs in each round, also for the earlier version."""
 
     name: str
     goal_s: float | None
@@ -62,7 +62,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A command to measure; ``measure`` runs it once in a folder."""
+    """A command to measure. ``measure`` runs it once in a folder."""
 
     name: str
     goal_s: float | None
@@ -70,7 +70,7 @@ class Case:
 
 
 def ended(*words: str) -> Callable[[Path, dict[str, str]], Cost]:
-    """From the start of a process to its end."""
+    """Measures from the start of a process to its end."""
 
     def measure(folder: Path, environment: dict[str, str]) -> Cost:
         began = time.perf_counter()
@@ -83,12 +83,12 @@ def ended(*words: str) -> Callable[[Path, dict[str, str]], Cost]:
 
 
 def initialized(folder: Path, environment: dict[str, str]) -> Cost:
-    """From the start of a language server to its answer to ``initialize``; the cost includes its end."""
+    """The cost from the start of a language server to its answer to ``initialize``, including its end."""
     return _answered(folder, environment, 1)
 
 
 def asked(folder: Path, environment: dict[str, str]) -> Cost:
-    """From the start of a language server to its answer to the request that follows ``initialize``."""
+    """The cost from the start of a language server to its answer to the request after ``initialize``."""
     return _answered(folder, environment, 2)
 
 
@@ -132,12 +132,12 @@ def _message(stream: IO[bytes]) -> dict[str, Any]:
 
 
 def painted(folder: Path, environment: dict[str, str]) -> Cost:
-    """From the start of the terminal UI to its first frame with text; the interface may still be missing."""
+    """The cost from the start of the terminal UI to its first frame with text, possibly before the interface."""
     return _shown(folder, environment, "")
 
 
 def usable(folder: Path, environment: dict[str, str]) -> Cost:
-    """From the start of the terminal UI to its first frame with its pages; its server has not answered yet."""
+    """The cost from the start of the terminal UI to its first frame with pages, before its server has answered."""
     return _shown(folder, environment, "Findings")
 
 
@@ -195,7 +195,7 @@ def cases(profile: Path, traces: Sequence[tuple[str, Path, float]]) -> list[Case
 
 
 def measured(chosen: Sequence[Case], folder: Path, rounds: int, before: Path | None) -> list[Row]:
-    """The costs of all cases, round by round; a first round fills the caches and is dropped."""
+    """The costs of all cases, round by round. The first round fills the caches and is dropped."""
     versions = [_environment(folder, None), *([_environment(folder, before)] if before else [])]
     costs: dict[str, list[list[Cost]]] = {case.name: [[] for _ in versions] for case in chosen}
     for number in range(rounds + 1):
@@ -215,7 +215,7 @@ def _environment(folder: Path, checkout: Path | None) -> dict[str, str]:
         "OMP_NUM_THREADS": "1",
         "SKYLINE_DATA_DIR": str(folder / "data"),
         "XDG_CACHE_HOME": str(folder / ("cache-before" if checkout else "cache")),
-        # As of an installed package: modules are compiled once, whatever this machine's own setting.
+        # As for an installed package, modules are compiled once, whatever the setting of this machine.
         "PYTHONPYCACHEPREFIX": str(folder / "bytecode"),
         "PYTHONDONTWRITEBYTECODE": "",
     }
@@ -278,7 +278,7 @@ def main() -> int:
         traces: list[tuple[str, Path, float]] = []
         for words, size_bytes, goal_s in sizes if options.traces else []:
             path = folder / f"{len(traces)}.json"
-            # In a process of its own: what a child reports as its largest memory is at least that of its parent.
+            # In a separate process, because the reported peak memory of a child is at least that of its parent.
             subprocess.run(
                 [sys.executable, "-c", _ENLARGE, str(options.traces / _TRACE), str(path), str(size_bytes)],
                 cwd=Path(__file__).parent,

@@ -9,7 +9,7 @@ from statistics import fmean, median
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A predicted and a measured figure; ``low`` and ``high`` end the predicted interval, where there is one."""
+    """A predicted and a measured figure. ``low`` and ``high`` are the ends of the predicted interval, if any."""
 
     name: str
     predicted: float
@@ -19,16 +19,16 @@ class Pair:
 
     @property
     def error(self) -> float:
-        """Relative, positive where the prediction is too large."""
+        """The relative error, positive if the prediction is too large."""
         return self.predicted / self.measured - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Relative errors of a group as shares: ``worst_tenth`` is exceeded by one in ten.
+    """Relative errors of a group as shares. One in ten exceeds ``worst_tenth``.
 
     ``contained`` is the share of measured figures inside the interval, ``width`` the interval's median width over the
-    prediction; both None where intervals are not predicted.
+    prediction. Both are None if intervals are not predicted.
     """
 
     rows: int
@@ -40,7 +40,7 @@ class Score:
 
 
 def score(pairs: Sequence[Pair]) -> Score | None:
-    """The score of a group; None where it is empty."""
+    """The score of a group. None if it is empty."""
     if not pairs:
         return None
     errors = sorted(abs(pair.error) for pair in pairs)
@@ -56,13 +56,13 @@ def score(pairs: Sequence[Pair]) -> Score | None:
 
 
 def signs(pairs: Sequence[Pair], beyond: float = 0.05) -> tuple[int, int]:
-    """Of measured ratios that differ from one by more than ``beyond``: how many have the right side, and how many."""
+    """For measured ratios that differ from one by more than ``beyond``: the number with the right sign, and of all."""
     clear = [pair for pair in pairs if abs(pair.measured - 1) > beyond]
     return sum((pair.predicted - 1) * (pair.measured - 1) > 0 for pair in clear), len(clear)
 
 
 def in_proportion(pairs: Sequence[Pair]) -> list[Pair]:
-    """The pairs with predictions scaled so that half are too large: what one constant for all rows can do."""
+    """The pairs with predictions scaled so that half are too large, which is the best of one constant for all rows."""
     if not pairs:
         return []
     factor = median(pair.measured / pair.predicted for pair in pairs)

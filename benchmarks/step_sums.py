@@ -1,4 +1,4 @@
-"""Many measured steps as arrays of operator calls, so that their sums are quickly found for other constants."""
+"""Many measured steps as arrays of operator calls, so that their sums are fast to compute for other constants."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _step = attrgetter("step")
 
 
 class Watched(Mapping[str, float]):
-    """Constants that note which of them were asked for."""
+    """Constants that record which of them were read."""
 
     def __init__(self, values: Mapping[str, float]) -> None:
         self._values = values
@@ -44,7 +44,7 @@ class Watched(Mapping[str, float]):
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """Calls of one kind in one format on one GPU: columns of different ones, and which step calls which how often."""
+    """Calls of one kind in one format on one GPU: columns of distinct calls, and the counts of each call per step."""
 
     kind: CallKind
     gpu: GpuSpec
@@ -95,11 +95,11 @@ class StepSums:
         self.measured_us = np.array([row.step_ms * 1e3 for row in self.rows])
 
     def parts(self, constants: Mapping[str, float]) -> list[tuple[CallKind, Floats, set[str]]]:
-        """For each block of calls, its share of every step's time and the constants that it depends on."""
+        """For each block of calls, its part of every step's time and the constants that it depends on."""
         return [self.part(place, constants) for place in range(len(self._blocks))]
 
     def part(self, place: int, constants: Mapping[str, float]) -> tuple[CallKind, Floats, set[str]]:
-        """One of them."""
+        """The part of one block."""
         block = self._blocks[place]
         watched = Watched(constants)
         on = board(block.gpu, block.number_format, watched)
@@ -108,7 +108,7 @@ class StepSums:
         return block.kind, total, watched.asked
 
     def by_kind(self, constants: Mapping[str, float]) -> dict[CallKind, Floats]:
-        """Time of each step by kind of call."""
+        """The time of each step by kind of call."""
         found: dict[CallKind, Floats] = {}
         for kind, total, _ in self.parts(constants):
             found[kind] = found.get(kind, np.zeros(len(self.rows))) + total
@@ -118,7 +118,7 @@ class StepSums:
 class Calibration:
     """Fits of the constants to the sums of measured steps.
 
-    The fit to all rows starts from the middle of the ranges, fits to some of them from that one.
+    The fit to all rows starts from the middle of the ranges. Fits to some rows start from that fit.
     """
 
     def __init__(self, sums: StepSums, weights: Floats) -> None:
@@ -134,7 +134,7 @@ class Calibration:
         self._slopes = every.slopes(self.constants, sums.parts(self.constants))
 
     def without(self, away: NDArray[np.bool_]) -> dict[str, float]:
-        """The constants that suit all rows but these best."""
+        """The constants that fit all rows except these best."""
         slopes = {name: one[~away] for name, one in self._slopes.items()}
         return fitted(_Fit(self.sums, ~away, self._weights, self._ranges), self.constants, slopes)
 
@@ -142,11 +142,11 @@ class Calibration:
 def fitted(
     fit: _Fit, start: Mapping[str, float], slopes: Mapping[str, Floats] | None = None, *, said: bool = False
 ) -> dict[str, float]:
-    """Constants with which the sums agree best with the measured steps.
+    """The constants with which the sums agree best with the measured steps.
 
-    Gauss-Newton on logarithms with Huber's weights; each constant is drawn to the middle of its range, with a
-    quarter of the range as the standard deviation. Several steps share the slopes, which take long to find; those of
-    the first steps may be known.
+    Uses Gauss-Newton on logarithms with Huber's weights. Each constant has a prior at the middle of its range, with a
+    quarter of the range as the standard deviation. Several steps share the slopes, which are slow to compute. The
+    slopes of the first steps may be given.
     """
     values = dict(start)
     cost, parts = fit.cost(values)
@@ -183,16 +183,16 @@ _HUBER = 0.15
 _STEP = 0.03
 _ROUNDS = 15
 _STEPS = 3
-"""Steps that share slopes at most."""
+"""Maximum number of steps that share slopes."""
 _ENOUGH = 1e-3
-"""The share of the cost by which a round, or a step, has to lower it for another to follow."""
+"""Smallest relative reduction of the cost by a round, or a step, for another one to follow."""
 _LONGEST = 0.7
-"""The longest move of a logarithm in one round."""
+"""Largest change of a logarithm in one round."""
 Parts = list[tuple[CallKind, Floats, set[str]]]
 
 
 class _Fit:
-    """The sum of squares that a fit makes small, and its slopes."""
+    """The sum of squares that a fit minimises, and its slopes."""
 
     def __init__(
         self, sums: StepSums, chosen: NDArray[np.bool_], weights: Floats,
@@ -206,7 +206,7 @@ class _Fit:
         self._centre = {name: float(np.log(ranges[name][0] * ranges[name][1])) / 2 for name in self._names}
 
     def cost(self, values: Mapping[str, float]) -> tuple[float, Parts]:
-        """The cost of constants, and the parts that gave it."""
+        """The cost of constants, and the parts that it was computed from."""
         parts = self._sums.parts(values)
         residual = self._residual(parts)
         far = np.abs(residual)
@@ -227,7 +227,7 @@ class _Fit:
         return found
 
     def slopes(self, values: Mapping[str, float], parts: Parts) -> dict[str, Floats]:
-        """By constant that matters: the change of each logarithm of a sum with the logarithm of the constant."""
+        """For each constant in use, the derivative of the logarithm of each sum by the logarithm of the constant."""
         total = np.sum([one for _, one, _ in parts], axis=0)[self._chosen]
         found: dict[str, Floats] = {}
         for name in self._names:
@@ -244,7 +244,7 @@ class _Fit:
     def equations(
         self, values: Mapping[str, float], parts: Parts, slopes: Mapping[str, Floats]
     ) -> tuple[Floats, Floats, list[str]]:
-        """The normal equations of the next step, for the constants that no end of a range stops."""
+        """The normal equations of the next step, for the constants that are not stopped at an end of their range."""
         residual = self._residual(parts)
         strength = self._weights / np.maximum(1.0, np.abs(residual) / _HUBER)
         names = list(slopes)
@@ -264,7 +264,7 @@ class _Fit:
         return np.log(np.sum([one for _, one, _ in parts], axis=0)[self._chosen] / self._measured)
 
     def _stopped(self, values: Mapping[str, float], name: str, by: float) -> bool:
-        """True where a constant lies at an end of its range and is drawn beyond it."""
+        """True if a constant is at an end of its range and the step would move it beyond."""
         low, high = self._ranges[name]
         return (by < 0 and values[name] <= low * 1.0001) or (by > 0 and values[name] >= high * 0.9999)
 

@@ -1,14 +1,14 @@
-"""Curves of ``skyline sweep`` on this processor: answered first (``--gpu cpu``), then measured in turns.
+"""Curves of ``skyline sweep`` on this CPU: predicted first (``--gpu cpu``), then measured in turns.
 
-A few values run for the answer (``--runs``); errors and shapes are those of the others, which were answered before
-they were measured. Three questions for each curve: how far is a time off, how far is the shape of the curve off (both
-curves divided by their own geometric mean), and are the steps and the knee the same? Each curve is also predicted from
-shapes alone (``--runs 0``). Three baselines need no prediction: "line" is straight in logarithms between the same runs,
-"no change" takes one time for all values, "arithmetic" a time in proportion to the counted FLOP. Values that ran are
-measured again: the difference is the noise of the machine, which no answer can be better than.
+A few values run for the answer (``--runs``). Errors and shapes are computed on the other values, which were predicted
+before they were measured. Each curve has three figures: the error of a time, the error of the shape of the curve (both
+curves divided by their own geometric mean), and the agreement of steps and knee. Each curve is also predicted only from
+shapes (``--runs 0``). Three baselines need no prediction: "line" is straight in logarithms between the same runs, "no
+change" has one time for all values, and "arithmetic" has times in proportion to the counted FLOP. Values that ran are
+measured again: the difference is the noise of the machine, which limits every answer.
 
-A curve is given as ``"PATH [ARGUMENTS] :: NAME=VALUES"``; by default those of two examples. ``--only`` takes some of
-them by a part of their name, and keeps the other curves of the result file.
+A curve is given as ``"PATH [ARGUMENTS] :: NAME=VALUES"``. The default is the curves of two examples. ``--only`` selects
+some of them by a part of their name, and keeps the other curves of the result file.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _MOST_S = 1800
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """One value: the answered and the measured time with their ranges, and the counted arithmetic.
+    """One value: the predicted and the measured time with their ranges, and the counted arithmetic.
 
-    ``provenance`` is that of the answered time, ``shapes_ms`` is the time from shapes alone.
+    ``provenance`` is the basis of the predicted time, ``shapes_ms`` is the time predicted only from shapes.
     """
 
     value: float
@@ -60,13 +60,13 @@ class CurvePoint:
 
     @property
     def error(self) -> float:
-        """The answered over the measured time, less one."""
+        """The predicted over the measured time, minus one."""
         return self.predicted_ms / self.measured_ms - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A script with one varied setting; ``predicted`` and ``measured`` are the marks of each curve."""
+    """A script with one varied setting. ``predicted`` and ``measured`` are the marks of each curve."""
 
     name: str
     points: tuple[CurvePoint, ...]
@@ -81,17 +81,17 @@ class Curve:
 
     @property
     def inside(self) -> int:
-        """The number of measured times within the answered range, of points that did not run."""
+        """The number of measured times inside the predicted range, among points that did not run for the answer."""
         return sum(one.low_ms <= one.measured_ms <= one.high_ms for one in self.answered)
 
     @property
     def from_shapes(self) -> float:
-        """The median error of the times from shapes alone, at the same points."""
+        """The median error of the times predicted only from shapes, at the same points."""
         return median(abs(one.shapes_ms / one.measured_ms - 1) for one in self.answered)
 
     @property
     def on_the_line(self) -> float | None:
-        """The median error of straight lines between the runs, in logarithms; None without runs."""
+        """The median error of straight lines between the runs, in logarithms. None without runs."""
         ran = [one for one in self.points if one.provenance == "measured"]
         if not ran:
             return None
@@ -109,12 +109,12 @@ class Curve:
 
     @property
     def again(self) -> float | None:
-        """The median difference of two measurements of the values that ran; None without runs."""
+        """The median difference of two measurements of the values that ran. None without runs."""
         apart = [abs(one.error) for one in self.points if one.provenance == "measured"]
         return median(apart) if apart else None
 
     def shape_error(self, guessed: Callable[[CurvePoint], float]) -> float:
-        """The median departure of a guessed shape from the measured one, of the points that did not run."""
+        """The median deviation of a guessed shape from the measured one, at the points that did not run."""
         own, true = _shape(map(guessed, self.answered)), _shape(one.measured_ms for one in self.answered)
         return median(abs(one / other - 1) for one, other in zip(own, true, strict=True))
 
@@ -147,7 +147,7 @@ def swept(command: Sequence[str], vary: str, *options: str) -> dict[str, Any]:
 
 
 def curve(command: Sequence[str], vary: str, rounds: int, runs: int) -> Curve:
-    """One curve; the answer comes before the measurement."""
+    """One curve. The answer is made before the measurement."""
     shapes = _series(swept(command, vary, "--gpu", "cpu", "--runs", "0", "--quiet"))
     words = ("--gpu", "cpu", "--runs", str(runs), "--rounds", str(rounds), "--quiet")
     predicted = swept(command, vary, *words)
@@ -187,7 +187,7 @@ def _marks(report: dict[str, Any]) -> tuple[str, ...]:
 
 
 def body(curves: Sequence[Curve]) -> str:
-    """The page below its head: a row for each curve, and a table of each curve's points."""
+    """The body of the page: a row for each curve, and a table of each curve's points."""
     rows = [
         [
             one.name,
@@ -288,7 +288,7 @@ def main() -> int:
             curves = [one for one in curves if one.name != found.name] + [found]
             errors = [abs(one.error) for one in found.answered]
             print(f"{found.name}: {median(errors):.1%}", file=sys.stderr, flush=True)
-            # A run that is stopped leaves what it measured.
+            # Write after each curve, so that a stopped run keeps its curves.
             figures = [asdict(one) for one in curves]
             title = "Curves over a setting, predicted and measured"
             write(NAME, title, machine, body(curves), figures, results=options.results)
@@ -301,7 +301,7 @@ def _name(command: Sequence[str], vary: str) -> str:
 
 
 def kept(results: Path) -> list[Curve]:
-    """The curves of the result file; without those of earlier versions, which had no runs."""
+    """The curves of the result file, without curves of earlier versions, which had no runs."""
     path = results / f"{NAME}.json"
     figures = json.loads(path.read_text(encoding="utf-8"))["figures"] if path.is_file() else []
     return [msgspec.convert(one, Curve) for one in figures if "shapes_ms" in one["points"][0]]

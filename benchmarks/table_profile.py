@@ -1,4 +1,4 @@
-"""A predicted profile of a stored program: its operators in order, timed as ``skyline profile --gpu`` does."""
+"""A predicted profile of a stored program: its operators in order, timed as by ``skyline profile --gpu``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def predicted_profile(
     table: OperatorTable, batch: int, gpu: GpuSpec, predictor: OperatorPredictor, *,
     training: bool, renamed: dict[str, str] | None = None,
 ) -> Profile:  # fmt: skip
-    """The profile of one program at a batch size on a GPU, with times of a predictor."""
+    """The profile of one program at a batch size on a GPU, with the times of a predictor."""
     shapes: dict[OperatorShape, int] = {}
     records: list[Record] = []
     for phase, row in in_order(table.calls, training=training):
@@ -42,13 +42,13 @@ def predicted_profile(
 
 
 def in_order(calls: Sequence[TableRow], *, training: bool) -> Iterator[tuple[Phase, TableRow]]:
-    """Every call with its phase. A table counts equal calls: their order follows from the tensors that they pass on."""
+    """Every call with its phase. A table only counts equal calls; their order follows from the tensors they pass on."""
     for phase, rows in _phases(calls, training=training):
         yield from ((phase, row) for row in _chained(rows))
 
 
 def _phases(calls: Sequence[TableRow], *, training: bool) -> Iterator[tuple[Phase, Sequence[TableRow]]]:
-    """Tables list calls by their first occurrence: forward, then backward, then the optimizer."""
+    """The calls of each phase. Tables list calls by first occurrence: forward, backward, then the optimizer."""
     backward = [place for place, row in enumerate(calls) if _BACKWARD in row.operator.lower()]
     if not training or not backward:
         yield Phase.FORWARD, calls
@@ -65,7 +65,7 @@ def _phases(calls: Sequence[TableRow], *, training: bool) -> Iterator[tuple[Phas
 
 
 def _chained(rows: Sequence[TableRow]) -> Iterator[TableRow]:
-    """After a product what takes a tensor of its result's size, each row once; then the next product."""
+    """The calls in chains: after each product, the calls that take a tensor of its result's size, each row once."""
     left = [row.count for row in rows]
     light = [work_class(row.operator) is WorkClass.OTHER for row in rows]
     given: tuple[int, ...] = ()

@@ -1,4 +1,4 @@
-"""A program in a pseudo-terminal: keys and mouse go in as bytes, frames come out as bytes and are put on a screen."""
+"""A program in a pseudo-terminal. Keys and mouse are sent as bytes; frames are read as bytes and drawn on a screen."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PIECE = re.compile(
 
 
 class Screen:
-    """Cells that text is written into at a cursor; colours are not kept."""
+    """Cells into which text is written at a cursor. Colours are not stored."""
 
     def __init__(self, columns: int, rows: int) -> None:
         self.columns, self.rows = columns, rows
@@ -38,11 +38,11 @@ class Screen:
 
     @property
     def text(self) -> str:
-        """All rows."""
+        """The text of all rows."""
         return "\n".join(self.line(row).rstrip() for row in range(self.rows))
 
     def find(self, words: str) -> tuple[int, int] | None:
-        """Column and row where some words begin, None where they are not to be seen."""
+        """Column and row at which some words begin. None if they are not on the screen."""
         for row in range(self.rows):
             column = self.line(row).find(words)
             if column >= 0:
@@ -50,7 +50,7 @@ class Screen:
         return None
 
     def write(self, output: str) -> None:
-        """Do what a terminal does with whole control sequences and text."""
+        """Process whole control sequences and text like a terminal."""
         for piece in _PIECE.finditer(output):
             if (text := piece["text"]) is not None:
                 self._put(text)
@@ -73,7 +73,7 @@ class Screen:
 
 
 class Terminal:
-    """A child on a pseudo-terminal that draws in whole frames, as a terminal does that can: none is seen half done."""
+    """A child process on a pseudo-terminal with synchronized output, so that only whole frames are seen."""
 
     def __init__(self, command: Sequence[str], folder: Path, size: tuple[int, int]) -> None:
         self.screen = Screen(*size)
@@ -94,7 +94,7 @@ class Terminal:
             os.execvpe(command[0], list(command), environment)
 
     def send(self, keys: str) -> float:
-        """Type; gives the moment at which it was."""
+        """Type keys. Returns the time of typing."""
         now = time.perf_counter()
         os.write(self._end, keys.encode())
         return now
@@ -108,11 +108,11 @@ class Terminal:
         return self.send(f"\x1b[<32;{column + 1};{row + 1}M")
 
     def release(self, column: int, row: int) -> float:
-        """Let go of the button."""
+        """Release the button."""
         return self.send(f"\x1b[<0;{column + 1};{row + 1}m")
 
     def until(self, shows: Callable[[Screen], bool], limit_s: float) -> float:
-        """The moment at which the last byte of the first frame that shows it had come; raises TimeoutError."""
+        """The time of the last byte of the first frame that satisfies ``shows``. Raises TimeoutError."""
         deadline = time.monotonic() + limit_s
         while not shows(self.screen):
             left_s = deadline - time.monotonic()
@@ -121,12 +121,12 @@ class Terminal:
         return time.perf_counter()
 
     def watch(self, seconds: float) -> None:
-        """Go on looking, waiting for nothing."""
+        """Read frames for ``seconds`` seconds without a condition."""
         with contextlib.suppress(TimeoutError):
             self.until(lambda screen: False, seconds)
 
     def close(self) -> None:
-        """Ask it to leave, then end it."""
+        """Ask the program to quit, then end it."""
         with contextlib.suppress(OSError):
             os.write(self._end, b"\x03q")
         deadline = time.monotonic() + 10
@@ -143,7 +143,7 @@ class Terminal:
         os.close(self._end)
 
     def _frame(self, limit_s: float) -> bool:
-        """Put one frame, or what stands between two, on the screen; False where none came in time."""
+        """Draw one frame, or the output between two frames. False if none arrived in time."""
         deadline = time.monotonic() + limit_s
         while True:
             if _ASKS_FOR_FRAMES in self._unread:

@@ -1,10 +1,10 @@
-"""Hold the estimate of samples by batch size against small trainings that run here to a target loss.
+"""Compare the estimate of samples by batch size with small trainings that run here to a target loss.
 
     OMP_NUM_THREADS=1 python benchmarks/time_to_loss.py --scripts wave_regression rating_factors
 
-Each script of ``benchmarks/loss_scripts`` is trained at three batch sizes, from three seeds, at learning rates that are
-doubled and halved for as long as that saves samples (median over the seeds). The noise scale comes from the measurement
-of ``skyline estimate`` in the unchanged script.
+Each script of ``benchmarks/loss_scripts`` is trained at three batch sizes, from three seeds. Learning rates are doubled
+and halved as long as that saves samples (median over the seeds). The noise scale comes from the measurement of
+``skyline estimate`` in the unchanged script.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _FACTORS = (0.25, 1.0, 4.0)
 """Batch sizes, relative to the script's own."""
 _SEEDS = 3
 _TOO_MANY = 3.0
-"""A run stops at this many times the fewest samples so far; its rate is then not the best."""
+"""A run stops at this multiple of the fewest samples so far, because its rate is then not the best."""
 _MOST_STEPS = 1500
 """A third of the steps that the first rate may take, at the script's own batch size."""
 _EXPLAINED = """Samples to a target loss on fixed data, relative to the script's own batch size: measured (median of the
@@ -46,7 +46,7 @@ steps*: samples grow with the batch. Data are synthetic, drawn afresh for each b
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """Samples to the target at the best learning rate, one for each seed."""
+    """Samples to the target at the best learning rate, one number per seed."""
 
     batch: int
     lr: float
@@ -59,7 +59,7 @@ class Reached:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One batch size of one script against the law."""
+    """One batch size of one script, compared with the law."""
 
     script: str
     base: int
@@ -78,13 +78,13 @@ class Compared:
 
     @property
     def inside(self) -> bool:
-        """The law's range and the range over the seeds have a common part."""
+        """True if the law's range and the range over the seeds overlap."""
         _, low, high = self.law
         least, most = (end(self.measured.samples) / self.own.typical for end in (min, max))
         return least <= high and low <= most
 
     def errors(self) -> tuple[float, float, float]:
-        """Of the law, of unchanged samples, and of equal steps."""
+        """The errors of the law, of an unchanged number of samples, and of an equal number of steps."""
         return tuple(abs(one / self.ratio - 1) for one in (self.law[0], 1.0, self.measured.batch / self.base))  # type: ignore[return-value]
 
 
@@ -143,7 +143,7 @@ def _script(name: str) -> tuple[list[Compared], list[dict[str, object]]]:
 
 
 def _reached(task: Any, size: int) -> Reached:
-    """The samples at the best rate: rates are doubled, and halved, for as long as that saves samples."""
+    """The samples at the best rate. Rates are doubled and halved as long as that saves samples."""
     train = importlib.import_module("run_to_target").train
 
     found: dict[int, tuple[float, ...]] = {}
@@ -185,7 +185,7 @@ def _reached(task: Any, size: int) -> Reached:
 
 
 def _training_s(task: Any, own: Reached) -> float:
-    """Seconds of a training of that length without evaluations, here and now."""
+    """The time of a training of that length without evaluations on this machine, in s."""
     train = importlib.import_module("run_to_target").train
 
     began = time.perf_counter()

@@ -1,8 +1,8 @@
 """Measures the time of a prediction for a GPU: tracing a training script by shape, and the times of its operators.
 
-Each script of ``tracing_models`` is traced in a new process and predicted for the H100. Processor time and wall
-time are given, since the machine may be shared. The imports of the script itself, measured in processes that do nothing
-else, are subtracted. GPT-2 with 12, 24 and 48 blocks shows the growth with the number of operators.
+Each script of ``tracing_models`` is traced in a new process and predicted for the H100. Both processor time and wall
+time are given, because the machine may be shared. The imports of the script itself, measured in separate processes,
+are subtracted. GPT-2 with 12, 24 and 48 blocks shows the growth with the number of operators.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ MODELS = Path(__file__).parent / "tracing_models"
 GPU = "h100"
 CASES = (("resnet50", ()), ("gpt2", ()), ("gpt2", ("24",)), ("gpt2", ("48",)), ("llama", ()))
 GOALS_S = {"resnet50": 3.0, "gpt2": 3.0, "llama": 20.0}
-"""Of the scripts without arguments, in seconds beyond the imports."""
+"""Goals of the scripts without arguments, in s beyond the imports."""
 _IMPORTS = "import torch, torch.nn"
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One prediction in a new process, in seconds of the processor unless the name says otherwise.
+    """One prediction in a new process, in s of processor time unless the name says otherwise.
 
-    ``child_s`` is the script's process from its start to its end, ``assembling_s`` the work on its records,
-    ``predicting_s`` the times of the operators, ``loading_s`` the imports and data of Skyline and its predictors.
+    ``child_s`` is the script's process from start to end, ``assembling_s`` the work on its records,
+    ``predicting_s`` the prediction of operator times, ``loading_s`` loading Skyline and its predictors.
     """
 
     wall_s: float
@@ -51,7 +51,7 @@ class Run:
 
 
 class Descendants:
-    """Looks at the processes that this one starts, at any depth, until its block ends."""
+    """A context that observes all descendants of this process."""
 
     def __init__(self) -> None:
         self._used: dict[int, float] = {}
@@ -61,7 +61,7 @@ class Descendants:
 
     @property
     def processor_s(self) -> float:
-        """Processor time of all of them."""
+        """Processor time of all descendants, in s."""
         return sum(self._used.values())
 
     def __enter__(self) -> Descendants:
@@ -83,7 +83,7 @@ class Descendants:
 
 
 def run_once(script: Path, arguments: tuple[str, ...]) -> Run:
-    """Trace and predict in this process; it must be new."""
+    """Trace and predict in this process, which must be new."""
     began = time.process_time()
     from skyline.capture.request import CaptureRequest
     from skyline.predict.gpus import gpu_named
@@ -118,7 +118,7 @@ def run_once(script: Path, arguments: tuple[str, ...]) -> Run:
 
 
 def imports_s() -> float:
-    """Processor seconds of a process that only imports PyTorch."""
+    """Processor time of a process that only imports PyTorch, in s."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([sys.executable, "-c", _IMPORTS], check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -1,15 +1,15 @@
-"""Quality and cost of ``skyline tune`` against an exhaustive run, random search and the best of single changes.
+"""Quality and cost of ``skyline tune``, compared with an exhaustive run, random search and the best single change.
 
-Of each script the four what-ifs with the largest simulated gain (one value each) make a space of 15 combinations
-(``--parts`` sets another number). All of them are measured in turns with the unchanged script, as the product does:
-this is the exhaustive run, and a table from which every strategy then draws its trials, with their outcomes and their
-seconds. The choices of the strategies are measured once more, in longer rounds; this second figure scores them,
-relative to that of the exhaustive run's choice. A strategy that chooses what was measured only once (random search
-has many choices) is scored by the table, which is in its favour.
+For each script, the four what-ifs with the largest simulated gain (one value each) form a space of 15 combinations
+(``--parts`` sets another number). All of them are measured in turns with the unchanged script, as in the product. This
+exhaustive run gives a table from which every strategy then draws its trials, with their outcomes and times. The choices
+of the strategies are measured again in longer rounds. This second figure scores them, relative to the choice of the
+exhaustive run. A choice that was measured only once (random search has many choices) is scored by the table, which is
+in its favour.
 
-``tune`` is the search of the product with a quarter of the seconds of the exhaustive run, its verification included.
-``random`` has the same seconds without a verification, ``TPE`` (Optuna, where it is installed) too, starting from the
-same simulations. ``singles`` measures each change by itself. ``simulation`` measures nothing.
+``tune`` is the search of the product with a quarter of the time of the exhaustive run, including its verification.
+``random`` has the same time without a verification. So has ``TPE`` (Optuna, if installed), which starts from the same
+simulations. ``singles`` measures each change alone. ``simulation`` measures nothing.
 
 Scripts are given as ``"PATH [ARGUMENTS]"``, by default the examples; ``--corpus`` names public scripts of
 ``corpus.toml``.
@@ -62,7 +62,7 @@ UNCHANGED: Parts = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """A combination: simulated, measured (0 where it failed), and its seconds; ``judged`` is the second figure."""
+    """A combination: its simulated and measured figure (0: failed), and its time. ``judged`` is the second figure."""
 
     changes: tuple[str, ...]
     simulated: float
@@ -90,7 +90,7 @@ class ScriptResult:
     profile_s: float
     load_average: float
     best: float
-    """Judged speed-up of the exhaustive run's choice."""
+    """The judged speed-up of the exhaustive run's choice."""
     tried: tuple[Tried, ...]
     scored: tuple[Scored, ...]
 
@@ -122,7 +122,7 @@ class Small:
 
 @dataclass(slots=True)
 class TableTrials:
-    """Trials whose outcomes were measured before, on a clock that goes on by their seconds."""
+    """Trials whose outcomes were measured before, with a clock that advances by their times."""
 
     outcomes: Mapping[Parts, Outcome | SkylineError]
     took_s: Mapping[Parts, float]
@@ -139,11 +139,11 @@ class TableTrials:
 
 
 Choose = tuple[Parts, float]
-"""The chosen parts, and the seconds of the trials."""
+"""The chosen parts, and the time of the trials in s."""
 
 
 def best_of(parts: Iterable[Parts], speeds: Mapping[Parts, float]) -> Parts:
-    """The fastest that was measured; the unchanged script if none is faster."""
+    """The fastest measured combination. The unchanged script if none is faster."""
     return max((UNCHANGED, *parts), key=lambda one: speeds.get(one, 1.0 if not one else 0.0))
 
 
@@ -181,7 +181,7 @@ def in_order(
 def by_tpe(
     small: Small, took_s: Mapping[Parts, float], speeds: Mapping[Parts, float], budget_s: float, seed: int
 ) -> Choose:
-    """Optuna's sampler. It starts from the simulated figures; the simulated best runs first."""
+    """Optuna's sampler. It starts from the simulated figures, and the best simulated combination runs first."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -365,7 +365,7 @@ def main() -> int:
     parser.add_argument("--rows", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--name", default="tune_quality")
     parser.add_argument("--results", type=Path, default=RESULTS)
-    # Handed on to the process of a public script.
+    # Passed on to the process of a public script.
     parser.set_defaults(only=[], together=False, alone=False, keep=None)
     parser.add_argument("--rounds", type=int, default=SEARCHED.rounds, help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -1,8 +1,8 @@
-"""Time of the first iterations of a turn: a training of short iterations that takes turns with others.
+"""The time of the first iterations of a turn, for a training of short iterations that takes turns with others.
 
 The training of a perceptron takes turns with the same training in another process, and with itself on one thread. Its
-iterations are sorted by the time since their turn began, and compared with those of the second half of each turn.
-``WARMS_AGAIN_MS`` in ``skyline/capture/held_run.py`` rests on the result.
+iterations are grouped by the time since their turn began, and compared with the second half of each turn.
+``WARMS_AGAIN_MS`` in ``skyline/capture/held_run.py`` is based on the result.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _MOST = 300
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """By time since the turn began (from one of the bounds to the next), the iteration over a settled one."""
+    """The iteration time over a settled one, by time since the turn began, from one of the bounds to the next."""
 
     rows: int
     turns: str
@@ -54,7 +54,7 @@ class Row:
 
 
 def row_of(rows: int, turns: str, steps_ms: list[list[float]]) -> Row:
-    """The iterations of all turns, by the time since each began."""
+    """The row from the iterations of all turns, by the time since each turn began."""
     settled = statistics.median(step for turn in steps_ms for step in turn[len(turn) // 2 :])
     within: list[list[float]] = [[] for _ in _BOUNDS_MS]
     for turn in steps_ms:
@@ -78,7 +78,7 @@ def _steps(held: HeldRun, threads: int | None = None) -> list[float]:
 
 
 def measured(rows: int, rounds: int) -> list[Row]:
-    """Turns with another process, with itself on one thread, and the first of these on one thread."""
+    """Rows of turns with another process, of turns with itself on one thread, and of the former on one thread."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         script = folder / "train.py"

@@ -1,11 +1,11 @@
-"""What-ifs on ten public scripts that set nothing: measured once, by what each answer rests on.
+"""What-ifs on ten public scripts that set no constant, measured once and listed by the basis of each answer.
 
-The scripts are those in ``unseen_scripts.toml`` that no run has spent. Of each, some changes are taken by a hash of
-their words, predicted, written by Skyline's own rewrites, and measured in turns with the unchanged script, which runs
-twice (the null). The first run counts: with its result file there, the script refuses to run again. Nothing is measured
-a second time; rows whose null was off are discarded, and counted.
+The scripts are those in ``unseen_scripts.toml`` that no run has used yet. For each script, some changes are selected by
+a hash of their words, predicted, written by Skyline's own rewrites, and measured in turns with the unchanged script,
+which runs twice (the null). Only the first run counts: if its result file exists, this program refuses to run again.
+Nothing is measured a second time. Rows whose null was off are discarded and counted.
 
-``--list FILE`` takes another list, and ``--name`` another result file, to try the script itself.
+``--list FILE`` uses another list, and ``--name`` another result file, to test this program itself.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from whatifs import KEEPS_MEMORY, Row, page, public
 
 LIST = Path(__file__).with_name("unseen_scripts.toml")
 TRIED = ("measured", "interpolated", "tried")
-"""Answers that rest on iterations which ran with the change, or with parts of it; others rest on a model alone."""
+"""Answers from iterations that ran with the change, or with parts of it. Other answers come only from a model."""
 _GROUPS = (("single, tried", True, False), ("single, modelled", False, False), ("three together", None, True))
 
 
 def claims(rows: Sequence[Row]) -> str:
-    """One line for each kind of claim; rows whose null was off are counted and left out."""
+    """One line for each kind of claim. Rows whose null was off are counted and left out."""
     lines: list[list[str]] = []
     for title, tried, together in _GROUPS:
         own = [
@@ -93,7 +93,7 @@ def main() -> int:
         found = public(script.name, options, corpus=options.list)
         rows += found
         without += [] if found else [script.title]
-        # A run that is stopped leaves what it measured.
+        # Write after each script, so that a stopped run keeps its rows.
         text = (
             f"{number} of {len(scripts)} scripts, of which {number - len(without)} gave rows; at most {options.sample} "
             f"changes of each. Each was measured once, in {options.rounds} rounds; none was repeated.\n\n{claims(rows)}"

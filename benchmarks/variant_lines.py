@@ -1,4 +1,4 @@
-"""The places in a made-up script whose lines a run of it would name."""
+"""The places in a generated script whose lines a run would report."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LAYERS = {"self.words": ("Embedding", "EmbeddingBag"), "self.out": ("Linear",),
 
 
 def places_of(source: SourceText, names: Mapping[str, str]) -> dict[str, int]:
-    """Offsets by what stands there: ``loop``, calls by what is called, forward passes as ``forward Net``."""
+    """Offsets by name: ``loop``, calls by the called name, forward passes as ``forward Net``."""
     places: dict[str, int] = {}
 
     def at(node: Located) -> int:
@@ -57,5 +57,5 @@ def _note(node: ast.Call, names: Mapping[str, str], places: dict[str, int], at: 
         return
     if called == names["model"]:
         kind = "model"
-    # Of a call that stands in several places the innermost is the iteration's.
+    # If a call is in several places, the innermost belongs to the iteration.
     places[kind] = at(node) if kind in _INNER else places.get(kind, at(node))

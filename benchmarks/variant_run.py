@@ -1,4 +1,4 @@
-"""The facts that the profile of a made-up script would have, as far as rewrites ask for them."""
+"""The facts that a profile of a generated script would have, as far as rewrites need them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _OPTIONS: dict[str, dict[str, int | float | bool | str | None]] = {
     "to": {"non_blocking": False, "copies": True},
     "cuda": {"non_blocking": False, "copies": True},
 }
-"""Calls that a run would tell of, and what it would tell."""
+"""Calls that a run would report, with the reported facts."""
 
 Place = Callable[[str], CodeLine | None]
 
@@ -43,10 +43,10 @@ def profile_of(
     workers: int | None = None,
     with_knobs: bool = True,
 ) -> Profile:
-    """The profile of a run on a GPU; ``source`` and ``places`` are the variant's, or what a rewrite made of them.
+    """The profile of a run on a GPU. ``source`` and ``places`` are from the variant, or from the result of a rewrite.
 
-    ``workers`` is the number of loader workers where a rewrite changed it. Where the batch size is set is searched
-    for only ``with_knobs``, since that takes long and one rewrite asks for it.
+    ``workers`` is the number of loader workers if a rewrite changed it. The place of the batch size is searched for
+    only ``with_knobs``, because the search takes long and only one rewrite needs it.
     """
 
     def place(name: str) -> CodeLine | None:
@@ -102,7 +102,7 @@ def _parallel(created: CodeLine | None, told: Told) -> ParallelFact:
 
 
 def _modules(parts: Parts, told: Told, place: Place) -> tuple[ModuleFact, ...]:
-    """The model with all that it holds."""
+    """The model with all its modules."""
     root = "DistributedDataParallel.module" if told.wrapped else "Net"
     found: list[ModuleFact] = []
     if told.wrapped:
@@ -137,7 +137,7 @@ def _modules(parts: Parts, told: Told, place: Place) -> tuple[ModuleFact, ...]:
 
 
 def _trace(modules: tuple[ModuleFact, ...], told: Told, place: Place) -> Trace:
-    """One iteration: what is looked up in embeddings, and the line of the softmax where the run showed it."""
+    """One iteration: the lookups in embeddings, and the line of the softmax if the run showed it."""
     paths = tuple(each.path for each in modules)
     lines: list[CodeLine] = []
     shapes: list[OperatorShape] = []

@@ -1,4 +1,4 @@
-"""torchvision as far as timm's import of it goes, where it cannot be imported with PyTorch's build for CPUs."""
+"""A stand-in for torchvision, for timm's imports, if it cannot be imported with PyTorch's build for CPUs."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _kept: list[Any] = []
 
 
 def provide() -> None:
-    """Make ``import torchvision`` work: with its own code if it is installed, else with empty classes."""
+    """Make ``import torchvision`` work: with its own code if it is installed, otherwise with empty classes."""
     if _imported():
         return
     _forget()
-    # Its Python code names operators of its library, which does not load with another build of PyTorch.
+    # Its Python code refers to operators of its library, which does not load with another build of PyTorch.
     library = torch.library.Library(_NAME, "DEF")
     for name in ("nms", "qnms"):
         library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
@@ -43,7 +43,7 @@ def _forget() -> None:
 
 
 class _Empty(type):
-    """A class whose attributes are such classes, too."""
+    """A class whose attributes are such classes too."""
 
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__"):

@@ -1,16 +1,16 @@
 """Waits for a profile: for the first figures, for a ranking that stays, and for the end.
 
-Three examples and seven public scripts are profiled as ``skyline profile`` does it, each in a process of its own, with
-nothing else running and next to ``--jobs`` programs that keep a core busy each. Three moments count from the start:
+Three examples and seven public scripts are profiled as by ``skyline profile``, each in its own process, on an idle
+machine and together with ``--jobs`` programs that each keep a core busy. Three moments are measured from the start:
 
 - first: the headline, phases, lines and findings are there;
-- ranking: from here on the order of the what-ifs agrees with the last one in nine of ten pairs. Pairs whose speedups
-  differ by less than a hundredth agree in any order;
-- end: the profile is whole.
+- ranking: from here on, the order of the what-ifs agrees with the final order in nine of ten pairs. Pairs whose
+  speedups differ by less than a hundredth agree in any order;
+- end: the profile is complete.
 
-*Own* is the time of the script alone, from its start to the end of its sixth optimizer step (five iterations behind
-the first one; of a script without optimizer, to its seventh backward pass), with the same other programs running: no
-first figure can come sooner, unless Skyline cuts an evaluation before them short.
+*Own* is the time of the script alone, from its start to the end of its sixth optimizer step (five iterations after the
+first; without an optimizer, to its seventh backward pass), with the same other programs running. No first figure can be
+earlier, unless Skyline shortens an evaluation before it.
 
 The machine should be quiet. Publish figures of a quiet machine only.
 """
@@ -44,7 +44,7 @@ from skyline.interval import median
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 OURS = ("image_classifier", "recommender", "small_gpt")
 PUBLIC = ("gat", "word_lstm", "time_sequence", "nanogpt", "mingpt_adder", "bigram", "lecture_gpt")
-"""Of the corpus, those that need nothing but PyTorch, NumPy and matplotlib."""
+"""Scripts of the corpus that need only PyTorch, NumPy and matplotlib."""
 _AGREEING, _SAME = 0.9, 0.01
 _MOMENTS = ("own", "first", "ranking", "end")
 _SPIN = "while True: pass"
@@ -76,7 +76,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A script as it is started: its place, arguments, folder and variables."""
+    """A script with everything needed to start it: its place, arguments, folder and variables."""
 
     name: str
     script: str
@@ -88,7 +88,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Seconds from the start to each moment; ``failed`` is the reason where there is no profile.
+    """Seconds from the start to each moment. ``failed`` is the reason if there is no profile.
 
     ``own_s`` is the script's own time to its first iterations, without Skyline.
     """
@@ -118,7 +118,7 @@ def _agree(before: dict[str, float], after: dict[str, float], one: str, other: s
 
 
 def profiled(subject: Subject) -> dict[str, Any]:
-    """In a process of its own: seconds to the first figures and to the end, and both rankings."""
+    """Seconds to the first figures and to the end, and both rankings. Runs in its own process."""
     from skyline.analysis.analyse import analyse
     from skyline.analysis.estimate import rank
     from skyline.capture.request import CaptureRequest
@@ -151,7 +151,7 @@ def profiled(subject: Subject) -> dict[str, Any]:
 
 
 def waited(subject: Subject, jobs: int, limit_s: float) -> Wait:
-    """One profile of a script at the same time as so many other programs."""
+    """One profile of a script while ``jobs`` other programs run."""
     command = [sys.executable, __file__, "--measure", json.dumps(asdict(subject))]
     with _beside(jobs):
         try:
@@ -174,9 +174,9 @@ def waited(subject: Subject, jobs: int, limit_s: float) -> Wait:
 
 
 def alone_s(subject: Subject, limit_s: float) -> float:
-    """Seconds from the start of the script by itself to the end of its first iterations; the limit at most."""
+    """Seconds from the start of the script alone to the end of its first iterations, at most the limit."""
     began = time.monotonic()
-    # A script that evaluates for many minutes first has a profile long before: Skyline cuts evaluations short.
+    # A script may evaluate for many minutes first. Skyline shortens evaluations, so its profile comes much earlier.
     with suppress(subprocess.TimeoutExpired):
         subprocess.run(
             [subject.interpreter, "-c", _ALONE, subject.script, *subject.arguments],
@@ -203,7 +203,7 @@ def _beside(jobs: int) -> Iterator[None]:
 
 
 def subjects(scratch: Path, mirror: Path | None, names: Sequence[str], interpreter: str) -> Iterator[Subject]:
-    """The scripts with these names, each made ready; one that cannot be had is named on stderr and left out."""
+    """The scripts with these names, prepared to run. Unavailable ones are named on stderr and left out."""
     for name in OURS:
         if name in names:
             yield Subject(name, str(EXAMPLES / f"{name}.py"), folder=str(EXAMPLES))
@@ -213,7 +213,7 @@ def subjects(scratch: Path, mirror: Path | None, names: Sequence[str], interpret
 def of_corpus(
     scratch: Path, mirror: Path | None, names: Sequence[str], interpreter: str
 ) -> Iterator[Subject]:
-    """The scripts of the corpus with these names, each made ready; one that cannot be had is named on stderr."""
+    """The scripts of the corpus with these names, prepared to run. Unavailable ones are named on stderr."""
     repair = scratch / "environment"
     scratch.mkdir(parents=True, exist_ok=True)
     write_repair(repair, interpreter)
@@ -279,7 +279,7 @@ def main() -> int:
         return 0
     machine = Machine.here()
     warn_when_busy(machine)
-    # The first profile after an installation also compiles Skyline, which is no wait of a script.
+    # The first profile after an installation also compiles Skyline, which must not count as a wait.
     compile_dir(Path(skyline.__file__).parent, quiet=2)
     found = list(subjects(options.scratch.resolve(), options.mirror, options.only, options.interpreter))
     waits: list[Wait] = []

@@ -1,12 +1,12 @@
-"""The cost of ``skyline watch``: processor time of a training with its hooks and without, block by block.
+"""The cost of ``skyline watch``: processor time of a training with and without its hooks, block by block.
 
-One training runs under ``skyline watch`` and takes the hooks out and puts them back every 0.1 s. A block with hooks is
-compared with the mean of its two neighbours without, and, as the null, one neighbour with the other. Blocks of one
-process next to each other share their memory addresses and the state of the machine. The processor time of the watcher
-is given relative to that of the training.
+One training runs under ``skyline watch`` and removes or restores the hooks every 0.1 s. A block with hooks is compared
+with the mean of its two neighbours without hooks. The null compares a block without hooks with the nearest two of its
+kind. Blocks close to each other in one process share their memory addresses and the state of the machine. The processor
+time of the watcher is given relative to the training.
 
-Half of the time is without hooks, so that the budget for statistics is halved: blocks with hooks then spend the usual
-share. ``--overhead`` sets another one.
+Half of the time is without hooks, so the budget for statistics is halved: blocks with hooks then spend the usual share.
+``--overhead`` sets another budget.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _NULL = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Processor time per iteration of each block in ms, every second one with hooks; of whole processes in s.
+    """Processor time per iteration of each block in ms (every second one with hooks), and of whole processes in s.
 
-    ``watching_s`` is that of the hooks by their own account.
+    ``watching_s`` is the processor time of the hooks, as recorded by themselves.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Cost:
 
     @property
     def ratio(self) -> Ratio:
-        """With hooks over the mean of both neighbours without."""
+        """Blocks with hooks over the mean of both neighbours without hooks."""
         blocks = self.blocks_ms
         return Ratio.of(
             [
@@ -62,7 +62,7 @@ class Cost:
 
     @property
     def null(self) -> Ratio:
-        """Without hooks over the mean of the two next ones without, at the same distance."""
+        """Blocks without hooks over the mean of the two nearest ones without hooks."""
         plain = self.blocks_ms[::2]
         return Ratio.of(
             [
@@ -73,7 +73,7 @@ class Cost:
 
     @property
     def verdict(self) -> str:
-        """Below or above a cost of 1 %: only with a null that shows nothing."""
+        """The verdict, below or above a cost of 1 %. It needs a null without an effect."""
         if max(abs(self.null.low - 1), abs(self.null.high - 1)) > _NULL:
             return "inconclusive"
         return (
@@ -95,7 +95,7 @@ def measured(name: str, seconds: float, share: float, folder: Path) -> Cost:
         json.loads(line) for line in (folder / "history.jsonl").read_text(encoding="utf-8").splitlines()
     ]
     watching_s = [entry["watching_s"] for entry in history if entry.get("kind") == "course"][-1]
-    # The usage of the watcher contains that of the training, for which it waited.
+    # The usage of the watcher includes the training, for which it waited.
     watcher_s = usage.ru_utime + usage.ru_stime - content["process_s"]
     return Cost(
         name, tuple(content["blocks_ms"]), content["length"], content["process_s"], watcher_s, watching_s

@@ -1,4 +1,4 @@
-"""A training under ``skyline watch`` that takes its hooks out and puts them back, block by block.
+"""A training under ``skyline watch`` that removes and restores its hooks, block by block.
 
 Run by ``watch_cost.py`` as ``skyline watch watch_cost_training.py NAME SECONDS FILE``. FILE gets the processor time per
 iteration of each block. Blocks without hooks call PyTorch's own functions, as without Skyline.
@@ -30,7 +30,7 @@ _HOLDERS = (
 
 
 class Switch:
-    """Exchanges what the hooks replaced with PyTorch's own."""
+    """Switches between the hooks and the functions of PyTorch that they replaced."""
 
     def __init__(self) -> None:
         self._hooked = [getattr(holder, name) for holder, name in _HOLDERS]
@@ -41,7 +41,7 @@ class Switch:
         self._steps = self._hooked[-2:]
 
     def turn(self, on: bool) -> None:
-        # Hooks that rest are out, and stay out.
+        # Hooks that are paused are removed already, and stay removed.
         if not on:
             self._hooked = [getattr(holder, name) for holder, name in _HOLDERS]
         for (holder, name), hooked, own in zip(_HOLDERS, self._hooked, self._own, strict=True):

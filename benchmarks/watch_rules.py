@@ -1,12 +1,12 @@
 """Counts how often each rule of ``skyline watch`` finds its problem, and how often it is silent without it.
 
 The cases are those of the tests: streams of records (``tests/core/watch/cases.py``) and real trainings
-(``tests/core/watch/trainings.py``), each training with several seeds. A rule is asked about the streams that show its
-problem, about the streams made to look like it without having it, and about every training. A training that does not
-have a rule's problem must be silent, whichever other problem it has.
+(``tests/core/watch/trainings.py``), each training with several seeds. A rule is applied to the streams that show its
+problem, to streams that look similar but do not have it, and to every training. It must be silent for a training
+without its problem, whichever other problem the training has.
 
-The baseline is a fixed threshold on the loss alone: a loss that is not finite, or above that of a guess among 22,000
-classes. It sees the same records.
+The baseline is a fixed threshold on the loss alone: a loss that is not finite, or above the loss of a guess among
+22,000 classes. It gets the same records.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from skyline.watch.watcher import Watcher
 CASES = Path(__file__).resolve().parent.parent / "tests" / "core" / "watch"
 BASELINE = "loss threshold"
 _EVERY_S = 0.05
-"""Seconds between two records: a tenth of the usual, since the trainings last seconds."""
+"""Seconds between two records: a tenth of the usual value, because the trainings last only seconds."""
 _BUSY = (
     "Other programs ran at the time: a rule over times (`throughput_falls`, `loader_stalls`, `straggler`, "
     "`checkpoint_stalls`) may have seen a slowdown that the training itself does not cause. It counts as wrong here."
 )
 _SHARE = 0.1
-"""Share of the time for statistics: a short training has few samples with the usual one."""
+"""Share of the time for statistics. The usual share gives few samples in a short training."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class LossThreshold:
     highest: float = 10.0
 
     def check(self, course: Course) -> Alert | None:
-        """Looks at the last window."""
+        """Check the last window."""
         last = course.windows[-1] if course.windows else None
         seen = () if last is None else (last.loss, last.largest_loss)
         beyond = [one for one in seen if one is not None and not one <= self.highest]
@@ -62,7 +62,7 @@ class LossThreshold:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One case, as one rule saw it; ``kind`` is stream or training. ``by_loss``: the baseline gave an alarm."""
+    """The result of one rule on one case. ``kind`` is stream or training. ``by_loss``: the baseline gave an alarm."""
 
     rule: str
     kind: str
@@ -73,7 +73,7 @@ class Outcome:
 
 
 def beside_the_tests(name: str) -> ModuleType:
-    """A module that the tests of the watch share."""
+    """A module that the tests of ``skyline watch`` share."""
     spec = importlib.util.spec_from_file_location(f"watch_{name}", CASES / f"{name}.py")
     if spec is None or spec.loader is None:
         raise SystemExit(f"there is no {CASES / name}.py")
@@ -83,7 +83,7 @@ def beside_the_tests(name: str) -> ModuleType:
 
 
 def of_streams(shows: dict[str, list[Any]], shows_not: dict[str, list[Any]]) -> list[Outcome]:
-    """Each rule over its streams, with and without its problem."""
+    """The outcomes of each rule on its streams, with and without its problem."""
     return [
         Outcome(
             rule,
@@ -100,7 +100,7 @@ def of_streams(shows: dict[str, list[Any]], shows_not: dict[str, list[Any]]) -> 
 
 
 def of_training(name: str, training: Any, alarms: Callable[[str], set[str]], seeds: int) -> list[Outcome]:
-    """Each rule over the runs of one training; ``alarms`` runs a script and gives the rules that held."""
+    """The outcomes of each rule on the runs of one training. ``alarms`` runs a script and returns the fired rules."""
     found: list[Outcome] = []
     for seed in range(seeds):
         alarmed = alarms(training.seeded(seed))
@@ -121,7 +121,7 @@ def of_training(name: str, training: Any, alarms: Callable[[str], set[str]], see
 
 
 def watched(text: str, arguments: Iterable[str], exit_code: int) -> set[str]:
-    """Run a training under the watch, in a folder of its own; the names of the rules that held at any time."""
+    """Run a training under ``skyline watch`` in its own folder. Returns the names of the rules that fired."""
     before = Path.cwd()
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
@@ -170,7 +170,7 @@ def _count(outcomes: Iterable[Outcome], right: Callable[[Outcome], bool]) -> str
 
 
 def page(outcomes: list[Outcome], *, busy: bool) -> str:
-    """The table by rule, its sums, and every case in which a rule was wrong; ``busy``: so was the machine."""
+    """The table by rule, its totals, and every case in which a rule was wrong. ``busy``: the machine was busy."""
     head = [
         "rule",
         "streams with it: found",

@@ -1,7 +1,7 @@
-"""Measures the time of an answer: every what-if by itself, three at a time, and the search for the best combination.
+"""Measures the time of an answer: for every what-if alone, for three at a time, and for the best combination.
 
-Each example is profiled once, and traced for a GPU. Then questions are put as the language server puts them, none
-answered from memory.
+Each example is profiled once, and traced for a GPU. Then questions are asked as by the language server, without
+cached answers.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ REPEATS = 5
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Of one profile: its size, and what answers took."""
+    """One profile: its size, and the times of answers."""
 
     script: str
     tasks: int
@@ -51,7 +51,7 @@ class Latency:
 
 
 def measured(script: Path, gpu: str) -> Latency:
-    """The answers of one script."""
+    """The latencies of one script."""
     with tempfile.TemporaryDirectory() as folder:
         request = CaptureRequest(script, working_directory=Path(folder), gpu=gpu)
         made_by = gpu_profile if gpu else capture

@@ -1,4 +1,4 @@
-"""The page about what-ifs on public scripts: where each was found, rewritten, refused, and trains the same."""
+"""The page about what-ifs on public scripts: which are found, rewritten or refused, and which train equally."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MARKS = {"trains": "✓", "broken": "✗", "refused": "r", "written": "w"}
 
 
 def page(found: Found, names: Iterable[str], gpu: str, backwards: int) -> str:
-    """Per what-if a line, then which script gave what, then the reasons of what was refused."""
+    """A line per what-if, then the results by script, then the reasons of refusals."""
     names = tuple(names)
     by_name = {
         name: [(script, row) for script, rows in found.items() for row in rows if row["name"] == name]
@@ -78,7 +78,7 @@ def _line(name: str, mine: list[tuple[str, Row]]) -> list[str]:
 
 
 def _in_double(found: Found) -> str:
-    """The changes that were tried again with eight bytes a number, and the difference of their losses there."""
+    """The changes that were tried again in double precision, and the difference of their losses there."""
     tried = [
         f"{row['name']} of {script} ({float(str(row['furthest'])):.2%} away, in float64 "
         f"{float(str(row['furthest_double'])):.0e})"
@@ -95,7 +95,7 @@ def _in_double(found: Found) -> str:
 
 
 def _distance(row: Row) -> str:
-    """The distance of the losses from those of the unchanged script."""
+    """The difference of the losses from the unchanged script."""
     furthest = row.get("furthest")
     return f"{furthest:.2%} away" if isinstance(furthest, float) else str(row.get("why", "not finite"))
 

@@ -1,11 +1,11 @@
-"""Scores what-ifs by published pairs: one model measured with a change and without it.
+"""Scores what-ifs on published pairs: one model measured with and without a change.
 
-``whatif_pairs_published.py --data FOLDER`` takes a folder with ``published`` (image models with and without channels
+``whatif_pairs_published.py --data FOLDER`` needs a folder with ``published`` (image models with and without channels
 last and compiling, and NVIDIA's single and mixed precision) and ``traces`` (a training script with and without loader
-workers). The side without the change becomes a predicted profile, or is the recorded trace; the what-if then changes
-its graph, as ``skyline whatif`` does. The side with the change is used for the score alone.
+workers). The side without the change becomes a predicted profile, or is the recorded trace. The what-if then changes
+its graph, as ``skyline whatif`` does. The side with the change is used only for the score.
 
-Baselines: "no change", the roofline of the operators of both sides, and both sides predicted apart.
+The baselines are "no change", the roofline of the operators of both sides, and separate predictions of both sides.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ from skyline.whatif.subject import Subject
 from skyline_predictors.roofline import Roofline
 
 _CLEAR = 0.05
-"""Published effects below this are left out of the count of signs: repeats of one row differ by as much."""
+"""Published effects below this are left out of the count of signs, because repeats of one row differ by as much."""
 _USABLE = 0.9
-"""Share of a GPU's memory that a step may take."""
+"""Share of a GPU's memory that a step may use."""
 _WORKERS = (("kineto_2101_resnet50_workers0", "kineto_2101_resnet50_workers4", "4"),)
 _BANDS = ((0.0, 0.05), (0.05, 0.15), (0.15, 0.3), (0.3, 0.5), (0.5, 1.0))
-"""Half widths of the predicted range, relative to the ratio, by which containment is counted."""
+"""Classes of half widths of the predicted range, relative to the ratio, in which containment is counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The time with a change over that without: measured, predicted with its range, and by the baselines."""
+    """The time with a change over the time without it: measured, predicted with its range, and by the baselines."""
 
     whatif: str
     group: str
@@ -95,7 +95,7 @@ class Refused:
 
 
 def image_pairs(rows: Sequence[ImageRow], programs: Programs) -> Iterator[Pair | Refused]:
-    """Channels last and compiling, of every pair of rows that differ in nothing else."""
+    """Pairs of channels last and of compiling, from rows that differ in nothing else."""
     by_key: dict[tuple[object, ...], ImageRow] = {}
     for row in rows:
         by_key[_key(row, row.layout, row.compiled)] = row
@@ -141,7 +141,7 @@ def _image_pair(
 
 
 def _with_baselines(pair: Pair, before: ImageRow, after: ImageRow, programs: Programs) -> Pair:
-    """The pair with the ratios of both sides predicted by themselves; without them where a side is not stored."""
+    """The pair with the ratios of separate predictions of both sides. Without them if a side is not stored."""
     ratios: list[float] = []
     for predictor in (Roofline(), predictor_for(gpu_named(before.gpu))):
         under, over = (_apart(row, programs, predictor) for row in (before, after))
@@ -160,7 +160,7 @@ def _pair(name: str, group: str, row: ImageRow, measured: float, said: Estimate)
 
 
 def _apart(row: ImageRow, programs: Programs, predictor: OperatorPredictor) -> float | None:
-    """Predicted time of a sample of one side, by itself."""
+    """The predicted time per sample of one side, alone."""
     stored = programs.table(row)
     if stored is None:
         return None
@@ -170,7 +170,7 @@ def _apart(row: ImageRow, programs: Programs, predictor: OperatorPredictor) -> f
 
 
 def precision_pairs(folder: Path, programs: Programs) -> Iterator[Pair | Refused]:
-    """NVIDIA's single against mixed precision; mixed precision ran in float16 and channels last."""
+    """Pairs of NVIDIA's single and mixed precision. Mixed precision ran in float16 and channels last."""
     rows, _ = nvidia_rows(folder)
     for row in rows:
         before, after = step_of(row, "fp32", "nchw"), step_of(row, "amp", "nhwc")
@@ -189,7 +189,7 @@ def precision_pairs(folder: Path, programs: Programs) -> Iterator[Pair | Refused
 
 
 def _fitting(row: ImageRow, programs: Programs) -> Subject:
-    """The step in single precision; in half the batch as often as needed, since that of mixed precision may not fit."""
+    """The step in single precision. The batch is halved until it fits, because it belongs to mixed precision."""
     subject = _subject(row, programs)
     while subject.peak.total > _USABLE * gpu_named(row.gpu).memory_bytes and row.batch > 1:
         row = replace(row, batch=row.batch // 2)
@@ -223,7 +223,7 @@ def worker_pairs(folder: Path) -> Iterator[Pair | Refused]:
 
 
 def page(pairs: Sequence[Pair], refused: Sequence[Refused]) -> str:
-    """Scores by what-if and setting, containment by the width of the range, and what was refused."""
+    """Scores by what-if and setting, containment by the width of the range, and the refused pairs."""
     groups: dict[str, list[Pair]] = defaultdict(list)
     for pair in pairs:
         groups[pair.whatif].append(pair)
@@ -299,12 +299,12 @@ def _reliability(pairs: Sequence[Pair]) -> str:
 
 
 def sets_widths(pair: Pair) -> bool:
-    """True for half of the model families: the widths are set on these, and scored on the others."""
+    """True for half of the model families. The widths are set on these and scored on the others."""
     return sha256(f"widths {pair.family}".encode()).digest()[0] % 2 == 0
 
 
 def widths(pairs: Sequence[Pair]) -> dict[str, dict[str, float]]:
-    """By what-if, the factor that the pairs of the families that set it give, with their number."""
+    """The factor of each what-if, from pairs of the families that set widths, with their number."""
     found: dict[str, dict[str, float]] = {}
     for name in dict.fromkeys(pair.whatif for pair in pairs):
         cases = [_case(pair) for pair in pairs if pair.whatif == name and sets_widths(pair)]
@@ -319,7 +319,7 @@ def _case(pair: Pair) -> ScoredRange:
 
 
 def _coverage(pairs: Sequence[Pair], factors: Mapping[str, Mapping[str, float]]) -> str:
-    """Containment before and after, on families that set nothing."""
+    """Containment before and after, on families that set no widths."""
     rows: list[tuple[str, ...]] = []
     for name in dict.fromkeys(pair.whatif for pair in pairs):
         own = [pair for pair in pairs if pair.whatif == name and not sets_widths(pair)]
@@ -352,7 +352,7 @@ def _widened(pair: Pair, factor: float) -> Pair:
 
 
 def _modelled(predicted: float, end: float, name: str) -> float:
-    """An end of the modelled range: that of the answer is stretched by the factor in the package."""
+    """An end of the modelled range, computed back from the answer, which the package stretches by a factor."""
     return predicted * (end / predicted) ** (1 / published_factors().get(name, 1.0))
 
 

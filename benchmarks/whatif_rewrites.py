@@ -1,15 +1,15 @@
-"""On which public scripts each what-if is found, predicted and rewritten, and whether the result trains the same.
+"""Checks what-ifs on public scripts: if they are found, predicted and rewritten, and if the result trains equally.
 
-Each script of ``corpus.toml`` that is named (by default a few of different kinds) is profiled on this machine and, by
-shape tracing, for a GPU. Every what-if that applies to either is predicted, and its change made by Skyline's rewrite in
-a copy. The copy and the unchanged script are then run with the same seeds for some backward passes, and their losses
-compared: the same within 0.1 % for what is ``exact``, within 5 % for ``numerics``, finite for ``convergence``. An exact
-change that stays further away is tried once more with eight bytes a number on both sides: a script that makes much of
-the last bits of its numbers agrees there, one that computes something else does not.
+Each named script of ``corpus.toml`` (by default a few of different kinds) is profiled on this machine and, by shape
+tracing, for a GPU. Every what-if that applies to either is predicted, and Skyline's rewrite makes its change in a copy.
+The copy and the unchanged script then run with the same seeds for some backward passes, and their losses are compared:
+equal within 0.1 % for ``exact`` changes, within 5 % for ``numerics``, finite for ``convergence``. An exact change with
+a larger difference is tried again in double precision on both sides: a script that amplifies the last bits of its
+numbers agrees there, and a script that computes something else does not.
 
-A rewrite whose copies trained on ``--enough`` scripts is not run on further ones: it is found, predicted and written.
-Results are kept below ``--scratch``, script by script, and not computed twice: a run that was stopped continues where
-it was. ``--again`` repeats the named scripts.
+A rewrite whose copies trained on ``--enough`` scripts is not run on further scripts, only found, predicted and written.
+Results are stored below ``--scratch``, script by script, and not computed twice, so that a stopped run can continue.
+``--again`` repeats the named scripts.
 """
 
 from __future__ import annotations
@@ -55,16 +55,16 @@ DEFAULT = (
 )
 TOLERANCE = {"exact": 1e-3, "numerics": 5e-2}
 TOLERANCE_DOUBLE = 1e-6
-"""With eight bytes a number, for what is the same but for rounding."""
+"""Tolerance in double precision, for changes that are equal except for rounding."""
 GPU = "A100"
 BACKWARDS = 12
 LIMIT_S = 600.0
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
-"""Losses are not timed: on a busy machine threads wait for each other longer than they compute."""
+"""One thread, because losses are not timed, and on a busy machine threads wait longer than they compute."""
 
 
 class Task:
-    """One script and how it is run; where its copy with a change lies while that is tried."""
+    """One script, the way to run it, and the place of its copy while a change is tried."""
 
     def __init__(self, told: dict[str, object]) -> None:
         self.script, self.folder = Path(str(told["script"])), Path(str(told["folder"]))
@@ -84,7 +84,7 @@ class Task:
         return self._plain[double]
 
     def compared(self, texts: Sequence[tuple[str, str]], arguments: tuple[str, ...], semantics: str) -> Row:
-        """Runs the changed script in a copy of its repository."""
+        """Run the changed script in a copy of its repository, and compare its losses."""
         with tempfile.TemporaryDirectory(dir=self.checkout.parent, ignore_cleanup_errors=True) as parent:
             copy = Path(parent) / self.checkout.name
             shutil.copytree(self.checkout, copy, copy_function=_linked, symlinks=True)
@@ -125,7 +125,7 @@ class Task:
         *,
         double: bool = False,
     ) -> list[float]:
-        """The first losses of a script, fewer where it ends or fails."""
+        """The first losses of a script. Fewer if it ends or fails."""
         if self.ranks > 1:
             out, errors = self._by_torchrun(script, arguments, folder, before, after)
         else:
@@ -163,7 +163,7 @@ class Task:
         after: str,
         double: bool,
     ) -> tuple[str, str]:
-        """In a fork of a process that has imported PyTorch already."""
+        """Run in a fork of a process that has already imported PyTorch."""
         if self._server is None:
             self._server = subprocess.Popen(
                 [self.interpreter, str(LOSSES), "--serve"],
@@ -204,13 +204,13 @@ class Task:
 
 
 def _furthest(plain: Sequence[float], changed: Sequence[float]) -> float | None:
-    """Greatest relative distance of two losses; None where one side has none."""
+    """The largest relative difference of two losses. None if one side has none."""
     pairs = list(zip(plain, changed, strict=False))
     return max((abs(b - a) / max(abs(a), 1e-2) for a, b in pairs), default=None)
 
 
 def _linked(source: str, target: str) -> None:
-    """Copy a file, so that the script's writes do not reach the original; only large files are shared, by a link."""
+    """Copy a file, so that the script's writes do not change the original. Only large files are shared by a link."""
     if os.path.getsize(source) > 1 << 20:
         os.link(source, target)
     else:
@@ -218,7 +218,7 @@ def _linked(source: str, target: str) -> None:
 
 
 def _run(command: list[str], folder: Path, variables: dict[str, str]) -> tuple[str, str]:
-    """Output and errors; a run that takes too long is ended with all that it started."""
+    """Output and errors of a command. A run that takes too long is ended with its descendants."""
     with (
         tempfile.TemporaryFile("w+", errors="replace") as out,
         tempfile.TemporaryFile("w+", errors="replace") as errors,
@@ -246,7 +246,7 @@ def _run(command: list[str], folder: Path, variables: dict[str, str]) -> tuple[s
 
 
 def examine(task: Task) -> None:
-    """Examine one script: the what-ifs that apply, and the result of each rewrite; rows are written as they come."""
+    """Examine one script: its what-ifs, and the result of each rewrite. Rows are written one by one."""
     from skyline.analysis.analyse import analyse
     from skyline.analysis.estimate import estimate
     from skyline.capture.request import CaptureRequest
@@ -310,7 +310,7 @@ def examine(task: Task) -> None:
 def tried(
     script: CorpusScript, options: argparse.Namespace, repair: Path, trained: Counter[str]
 ) -> list[Row] | None:
-    """The rows of one script; None where it cannot be had or took too long to give any."""
+    """The rows of one script. None if it is not available, or if it took too long to give any."""
     scratch: Path = options.scratch.resolve()
     try:
         folder = checkout(script.repository, script.commit, scratch / "checkouts", options.mirror)
@@ -365,7 +365,7 @@ def main() -> int:
     parser.add_argument("--task", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.task:
-        # Ended from outside, it ends what it runs.
+        # Exit normally on SIGTERM, so that the running scripts are ended too.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
         with contextlib.closing(Task(json.loads(options.task))) as task:
             examine(task)

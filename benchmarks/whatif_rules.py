@@ -1,4 +1,4 @@
-"""Amdahl's law with a rule of thumb for each what-if: the estimate of a person who knows only the phases."""
+"""Amdahl's law with a rule of thumb for each what-if: an estimate from the phases alone."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _RULES: dict[str, tuple[tuple[str, ...], float]] = {
     "grad_accumulation": ((), 1.0),
     "pad_to_multiple": (("forward", "backward"), 1.0),
 }
-"""Phases that a change works on, and what is left of their time; the published speed-ups or data-sheet ratios."""
+"""The phases affected by a change, and the remaining share of their time, from publications or data sheets."""
 
 
 def rule_of_thumb(analysis: Analysis, choice: Choice) -> float:
-    """The iteration time with the change over that without it."""
+    """The iteration time with the change over the iteration time without it."""
     total = analysis.baseline.iteration_ms.value
     if choice.name == "batch_size":
         return int(choice.value) / (analysis.profile.batch_size or int(choice.value))

@@ -2,16 +2,16 @@
 
 Each script is profiled once and everything is predicted before anything runs. Then each change is made by Skyline's
 own rewrite, in memory, and the changed scripts and the unchanged script are measured in turns, the latter twice (the
-null). The prediction is compared with two that need no tool: "no change", and Amdahl's law with one rule of thumb for
-each what-if (which phases it works on, and how much faster those are said to get).
+null). The prediction is compared with two simple ones: "no change", and Amdahl's law with one rule of thumb for each
+what-if (the affected phases, and their stated speed-up).
 
-All processes run with glibc set to keep its memory (``MALLOC_*``): otherwise two processes of one script may
-differ by a quarter for as long as they live, as ``fresh_processes.py`` shows.
+All processes run with glibc set to keep its memory (``MALLOC_*``). Otherwise two processes of one script may
+differ by a quarter for their whole life, as ``fresh_processes.py`` shows.
 
 Scripts are given as ``"PATH [ARGUMENTS]"``, each in quotes; ``--corpus`` adds public scripts of ``corpus.toml`` by
-name. Without any of either, the examples are measured. With ``--keep FOLDER`` profiles and rows stay there: a run that
-was stopped, or that ``--within`` ended, goes on where it was, and rows whose null was off are measured again.
-``--at-once`` bounds how many changes take turns; each such batch has its own null.
+name. Without any script, the examples are measured. With ``--keep FOLDER``, profiles and rows are stored there: a run
+that was stopped, or ended by ``--within``, continues there, and rows whose null was off are measured again.
+``--at-once`` limits how many changes take turns; each such batch has its own null.
 """
 
 from __future__ import annotations
@@ -80,13 +80,13 @@ class WhatIfScript:
 
     @classmethod
     def parse(cls, text: str, interpreter: str | None) -> WhatIfScript:
-        """From ``PATH [ARGUMENTS]``."""
+        """The script from ``PATH [ARGUMENTS]``."""
         path, *arguments = shlex.split(text)
         return cls(Path(path).resolve(), tuple(arguments), interpreter)
 
     @property
     def name(self) -> str:
-        """Folder and file, which tell public scripts apart."""
+        """Folder and file, which distinguish public scripts."""
         return f"{self.script.parent.name}/{self.script.name}"
 
     def request(self, folder: Path) -> CaptureRequest:
@@ -102,7 +102,7 @@ class WhatIfScript:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """The prediction for one change, made before it ran; ratios are of iteration times to the unchanged script's."""
+    """The prediction for one change, made before it ran. Ratios are of iteration times to the unchanged script's."""
 
     names: tuple[str, ...]
     ratio: float
@@ -115,7 +115,7 @@ class Said:
 
 @dataclass(slots=True)
 class Row:
-    """One change of one script: what was said, and what was measured."""
+    """One change of one script: its prediction and its measurement."""
 
     script: str
     said: Said
@@ -125,12 +125,12 @@ class Row:
 
     @property
     def error(self) -> float:
-        """The predicted ratio over the measured one, less one."""
+        """The predicted ratio over the measured one, minus one."""
         return self.said.ratio / self.measured.value - 1
 
     @property
     def valid(self) -> bool:
-        """True if the ratio of the script to itself is one, within the tolerance."""
+        """True if the ratio of the script to itself is one within the tolerance."""
         return (
             self.null.low <= 1 + NULL_TOLERANCE
             and self.null.high >= 1 - NULL_TOLERANCE
@@ -139,7 +139,7 @@ class Row:
 
     @property
     def noise(self) -> float:
-        """Half the width of the null's interval, or its distance from one where that is more."""
+        """Half the width of the null's interval, or its distance from one if that is larger."""
         return max(self.null.half_width, abs(self.null.value - 1), 0.01)
 
     @property
@@ -154,12 +154,12 @@ class Row:
 
     @property
     def holds(self) -> bool:
-        """True if the predicted and the measured interval have a value in common."""
+        """True if the predicted and the measured interval overlap."""
         return self.said.low <= self.measured.high and self.measured.low <= self.said.high
 
 
 def questions(analysis: Analysis) -> list[tuple[Choice, ...]]:
-    """Every applicable change that can be written, at its default and one other value; then some, three together."""
+    """Every applicable change that can be written, at its default and one other value, then some triples of changes."""
     singles: list[Choice] = []
     for name in whatifs():
         found = detected_in(analysis.baseline, whatif_named(name))
@@ -171,7 +171,7 @@ def questions(analysis: Analysis) -> list[tuple[Choice, ...]]:
 
 
 def triples(analysis: Analysis, singles: Sequence[Choice]) -> list[tuple[Choice, ...]]:
-    """Some three together: each brings as many what-ifs as it can that those before it had not, then large effects."""
+    """Some triples. Each is chosen to have as many new what-ifs as possible, then for the largest effects."""
     effects = {choice: abs(math.log(speed(analysis, (choice,)))) for choice in singles}
     strongest: dict[str, Choice] = {}
     for choice in sorted(singles, key=lambda one: -effects[one]):
@@ -206,7 +206,7 @@ def writable(analysis: Analysis, choices: tuple[Choice, ...]) -> bool:
 def said(analysis: Analysis, choices: tuple[Choice, ...]) -> Said:
     answer = estimate(analysis, Question(choices=choices))
     now = analysis.baseline.iteration_ms.value
-    # Measured is the iteration in the middle of all, which bears no share of what only few of them do.
+    # The measurement is a median iteration, which has no share of the cost of rare iterations.
     change_ms = answer.typical_change_ms
     return Said(
         tuple(map(str, choices)),
@@ -220,7 +220,7 @@ def said(analysis: Analysis, choices: tuple[Choice, ...]) -> Said:
 def measured(
     subject: WhatIfScript, folder: Path, changes: Sequence[tuple[Said, Change]], rounds: int
 ) -> list[Row]:
-    """All changes in turns with the script, which runs twice."""
+    """Measure all changes in turns with the script, which runs twice."""
     with ExitStack() as stack:
         plain = subject.request(folder)
         base, again = (stack.enter_context(HeldRun(ScriptLauncher(plain))) for _ in range(2))
@@ -295,7 +295,7 @@ def validate(subject: WhatIfScript, options: argparse.Namespace, working: Path |
 
 
 def page(rows: Sequence[Row]) -> str:
-    """The table and what it comes to."""
+    """The table and its summary."""
     head = [
         "script",
         "change",
@@ -385,7 +385,7 @@ def _figures(errors: Sequence[float]) -> list[str]:
 
 
 def own(subject: WhatIfScript, options: argparse.Namespace) -> list[Row]:
-    """The rows of a script that runs as it is."""
+    """The rows of a script that runs unchanged."""
     try:
         rows = validate(subject, options, options.folder)
     except SkylineError as failed:
@@ -410,7 +410,7 @@ def public(
     kind: type[_R] = Row,
     corpus: Path = CORPUS,
 ) -> list[_R]:
-    """The rows of a script of the corpus, in a process with its environment, as ``program`` writes them."""
+    """The rows of a script of the corpus, as written by ``program`` in a process with the script's environment."""
     script = next(one for one in read_corpus(corpus) if one.name == name)
     scratch = options.scratch.resolve()
     interpreter = options.interpreter or sys.executable

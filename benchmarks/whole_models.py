@@ -1,4 +1,4 @@
-"""Measured times of whole language models with the operators that they are made of."""
+"""Measured times of whole language models, and their operators."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from skyline.trace.record import OperatorShape
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """One model in one setting: its operators with how often each runs, and the measured time of the whole."""
+    """One model in one setting: its operators with their counts, and its measured time."""
 
     name: str
     mode: str
@@ -27,7 +27,7 @@ class Model:
 
 
 def models(folder: Path) -> Iterator[Model]:
-    """Those of one GPU without operator fusion whose operators are in the data."""
+    """The models on one GPU without operator fusion whose operators are all in the data."""
     graphs = _graphs(folder)
     with (folder / "e2e_labels_visible.csv").open(encoding="utf-8") as file:
         for row in csv.DictReader(file):

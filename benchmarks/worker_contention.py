@@ -2,11 +2,11 @@
 
     python benchmarks/worker_contention.py [--rounds 5]
 
-Four parts, each on this machine with as many threads as it has cores, and on one. Operators repeated by themselves;
+Four parts are measured on this machine, each with one thread per core and with a single thread: repeated operators;
 training steps of small networks; a loop of one kind of operator together with a ``DataLoader`` whose workers are busy
 for a given time per batch; and the start of workers at the beginning of an epoch. Variants take turns. On Linux the
-process asks for precedence over other sessions (``/proc/self/autogroup``) where it may, so that others take few of its
-cores: the share of a core that they had is in the table.
+process requests precedence over other sessions (``/proc/self/autogroup``) if allowed, so that others use little of its
+cores. The table has the share of a core that they used.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ USES = {
     "operators below the grain": ThreadUse(0.0, 0.0, 1.0),
     "products and small operators": ThreadUse(0.4, 0.6, 0.0),
 }
-"""The share of each loop that is split, and the other work that lies close to split operators."""
+"""The share of each loop that is split over threads, and the share of other work close to split operators."""
 _NOTE = """\
 Mean absolute error {:.0f} %, median {:.0f} %; {:.0f} % on average where others had less than a quarter of a core. \
 `alone` is the loop without loading, `others` how much of a core other programs had meanwhile: where that is much, a \
@@ -66,7 +66,7 @@ class Busy(Dataset[torch.Tensor]):
 
 
 def loops() -> dict[str, Callable[[], None]]:
-    """Iterations that are made of one kind of operator each."""
+    """Iterations of one kind of operator each."""
     large, middle = torch.rand(900, 900), torch.rand(500, 500)
     split, small = torch.ones(300_000), torch.ones(2_000)
 
@@ -146,7 +146,7 @@ def networks() -> Iterator[tuple[str, Callable[[], object]]]:
 
 
 def on_threads(work: Callable[[], object], rounds: int) -> tuple[float, float]:
-    """Median µs on one thread and on one for each core, in turns."""
+    """Median time in µs on one thread and on one thread per core, in turns."""
     taken: dict[int, list[float]] = {1: [], CORES: []}
     work()
     for turn in range(rounds):
@@ -163,14 +163,14 @@ def on_threads(work: Callable[[], object], rounds: int) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A few iterations of a loop: ms each, and how much of a core other programs had."""
+    """A few iterations of a loop: the time of each in ms, and the share of a core that other programs used."""
 
     iteration_ms: float
     others: float
 
 
 def shared(name: str, work: Callable[[], None], rounds: int) -> dict[tuple[float, int, int], Turn]:
-    """By load, threads and workers."""
+    """The turns by load, threads and workers."""
     torch.set_num_threads(1)
     variants = [
         (load, threads, workers) for load in LOADS_MS for threads in (1, CORES) for workers in (0, 1, 2)
@@ -208,7 +208,7 @@ def _turn(batches: Iterator[torch.Tensor], work: Callable[[], None], workers: in
 
 
 def _busy_s() -> float:
-    """Time that all cores were busy."""
+    """The busy time of all cores, in s."""
     try:
         numbers = [
             int(one) for one in Path("/proc/stat").read_text(encoding="ascii").split("\n")[0].split()[1:]
@@ -228,7 +228,7 @@ def _used_s(processes: list[int]) -> float:
 
 
 def starts(rounds: int) -> dict[int, float]:
-    """By workers: ms until an epoch's first batch is there, which itself takes next to nothing."""
+    """The time in ms until an epoch's first batch, by workers. The batch itself needs almost no time."""
     found: dict[int, float] = {}
     for workers in (1, 2, 4):
         loader = DataLoader(Busy(0.0), batch_size=None, num_workers=workers)
@@ -244,7 +244,7 @@ def starts(rounds: int) -> dict[int, float]:
 
 
 def predicted_ms(name: str, alone_ms: float, load_ms: float, threads: int, workers: int) -> float:
-    """The model's time for an iteration that takes ``alone_ms`` without any loading."""
+    """The model's prediction for an iteration that takes ``alone_ms`` without any loading."""
     costs = FetchingCosts()
     taking_us = costs.taken_us(4000.0) if workers else 0.0
     computing = Computing(1e3 * alone_ms + taking_us, USES[name], threads)

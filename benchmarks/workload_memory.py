@@ -1,8 +1,8 @@
-"""The peak that changes of the workload are predicted to have, against that of the rewritten script.
+"""The predicted memory peak of changes of the workload, compared with the peak of the rewritten script.
 
-Each script is profiled once; each change that applies and can be written is made by the rewrite, in memory, and
-the changed script is profiled in turn. Peaks are exact in a run, so that one is enough. Scripts are given as paths;
-without any, the examples are measured.
+Each script is profiled once. Each change that applies and can be written is made by the rewrite, in memory, and the
+changed script is profiled too. Peaks are exact in a run, so one run is enough. Scripts are given as paths. By default
+the examples are measured.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Skyline: how fast a PyTorch training script is, where its time and memory go, and what a change would do.
 
-The names below are loaded when they are first used, so that importing ``skyline`` costs next to nothing::
+The names below are imported on first use, so that importing ``skyline`` costs almost nothing::
 
     import skyline
 
@@ -67,7 +67,7 @@ _HOMES = {
 
 
 def load_ipython_extension(shell: object) -> None:
-    """Add ``%%skyline`` and ``%skyline`` to a shell of IPython; called by ``%load_ext skyline``."""
+    """Add ``%%skyline`` and ``%skyline`` to an IPython shell. ``%load_ext skyline`` calls it."""
     from skyline.cli.magics import register
 
     register(shell)

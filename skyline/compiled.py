@@ -140,13 +140,13 @@ def _as_array(argument: Any, kind: str) -> Any:
 
 
 def _compile(function: Callable[..., int], reads: str, writes: str) -> Callable[..., int]:
-    """Machine code, kept between runs in a separate folder, not next to the installed source.
+    """Machine code, cached between runs in a separate folder, not next to the installed source.
 
-    Code that needs nothing of numba is loaded without it.
+    Code that does not need numba's runtime is loaded without numba.
     """
     from skyline.object_code import ObjectCode
 
-    # llvmlite has other versions and other formats of code; numba has its own answer to these.
+    # llvmlite has other versions and other code formats. numba handles these itself.
     with suppress(Exception):
         code = ObjectCode(function, reads, writes, _cache_folder())
         return code.load() or code.compile()

@@ -1,7 +1,7 @@
-"""The entry points of installed packages, from the files in which packages declare them, and what they add.
+"""The entry points of installed packages, read from their declaration files, and the objects that they add.
 
-``importlib.metadata`` does the same, but its import and its reading of all packages take longer than an answer from a
-saved profile. It is used where packages lie elsewhere than in folders of ``sys.path``.
+``importlib.metadata`` does the same, but importing it and reading all packages take longer than an answer
+from a saved profile. It is used if packages are elsewhere than in folders of ``sys.path``.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _VALUE = re.compile(r"(?P<module>[\w.]+)\s*(?::\s*(?P<attributes>[\w.]+))?\s*(?:
 
 @dataclass(frozen=True, slots=True)
 class EntryPoint:
-    """An object that ``package`` declares: ``value`` is its module, and behind a colon its name there."""
+    """An object that ``package`` declares. ``value`` is its module, followed by a colon and its name in the module."""
 
     name: str
     value: str
     package: str
 
     def load(self) -> Any:
-        """Import the module and give the object. Raises what the import raises, or ValueError for an unusable value."""
+        """Import the module and return the object. Raises the import's exceptions, or ValueError for a bad value."""
         found = _VALUE.fullmatch(self.value)
         if found is None:
             raise ValueError(f"{self.value!r} names no object")
@@ -40,7 +40,7 @@ class EntryPoint:
 
 
 def entry_points(group: str) -> tuple[EntryPoint, ...]:
-    """The entry points of a group; of two versions of a package those of the one that is imported."""
+    """The entry points of a group. If a package has two versions, the imported one counts."""
     folders = [entry or os.curdir for entry in sys.path]
     if any(map(os.path.isfile, folders)) or any(map(_finds_packages, sys.meta_path)):
         return tuple(_of_all_finders(group))
@@ -92,7 +92,7 @@ def _read(path: str) -> bytes:
 
 
 def _name_in(info: str) -> str:
-    """The name of a package as it writes it."""
+    """The name of a package in its own spelling."""
     text = _read(os.path.join(info, "METADATA")) or _read(os.path.join(info, "PKG-INFO"))
     found = re.search(rb"^Name:\s*(\S+)", text, re.MULTILINE)
     return found.group(1).decode("utf-8", "replace") if found else ""

@@ -60,8 +60,8 @@ class RewriteRefused(SkylineError):
 class ScriptFailed(SkylineError):
     """The user's script raised an exception, or its process ended.
 
-    ``traceback`` is the script's own, without Skyline's frames, or the last lines of its output, not seen yet.
-    ``is_told`` says that the message is in it: of lines of output it is not.
+    ``traceback`` is the script's own, without Skyline's frames, or the last lines of its output if they were
+    not shown yet. ``is_told`` is true if it contains the message, which lines of output do not.
     """
 
     exit_code = ExitCode.SCRIPT_FAILED

@@ -29,7 +29,7 @@ class Interval:
 
     @classmethod
     def exact(cls, value: float) -> Interval:
-        """A value without uncertainty, such as a byte count that was traced."""
+        """A value without uncertainty, such as a traced byte count."""
         return cls(value, value, value)
 
     @property
@@ -47,13 +47,13 @@ class Interval:
         return Interval(self.value * factor, self.low * factor, self.high * factor)
 
     def plus(self, other: Interval) -> Interval:
-        """The sum of two amounts that are low, or high, together."""
+        """The sum of two amounts whose low ends, and high ends, occur together."""
         return Interval(self.value + other.value, self.low + other.low, self.high + other.high)
 
     def inverse(self, numerator: float) -> Interval:
-        """``numerator / self``, as in turning milliseconds per iteration into samples per second.
+        """``numerator / self``, for example to convert milliseconds per iteration to samples per second.
 
-        A low end at zero counts as a thousandth of the value: the result stays finite.
+        A low end at zero counts as a thousandth of the value, so that the result is finite.
         """
         low = max(self.low, self.value / 1000)
         return Interval(numerator / self.value, numerator / self.high, numerator / low)
@@ -62,20 +62,20 @@ class Interval:
 _TAIL = 0.025
 """Probability outside the interval on each side: 95 % confidence."""
 _NORMAL = 1.96
-"""The same interval of the normal distribution, in standard deviations."""
+"""The corresponding half width of the normal distribution, in standard deviations."""
 _RESAMPLES = 4000
 _FEW = {2: 6.36, 3: 1.34, 4: 0.74, 5: 0.56}
-"""Half of the 95 % interval of the median of so many normal samples, over their range (after Lord 1947, who has the
-mean; from 400,000 draws)."""
+"""Half of the 95 % interval of the median of this many normal samples, relative to their range (after Lord
+1947, who gives it for the mean; from 400,000 draws)."""
 _FEW_AND_BEFORE = {2: 1.299, 3: 0.930, 4: 0.628, 5: 0.535}
-"""The same over the root of their squared deviations and of those of ``_BEFORE``: Student's t with one degree of
-freedom more than samples, times the error of a median over that of a mean."""
+"""The same relative to the root of their squared deviations plus ``_BEFORE``: Student's t with one degree of
+freedom more than samples, times the error of a median over the error of a mean."""
 _BEFORE = 2 * 0.05**2
-"""Squared deviations of two further iterations that differ as those of an idle machine do, by 5 %. With these, two
-samples that are apart by a factor of three give no range over a factor of hundreds."""
+"""Squared deviations of two further iterations that differ by 5 %, as on an idle machine. With these, two
+samples that differ by a factor of three do not give a range over a factor of hundreds."""
 _LATER = Interval(1.0, 0.7, 1.1)
-"""Later iterations over the first ones: from 68 profiles of the development scripts of ``benchmarks/first_figures.py``
-with other programs at work. First iterations are usually slower."""
+"""Later iterations relative to the first ones, from 68 profiles of the development scripts of
+``benchmarks/first_figures.py`` with other programs at work. First iterations are usually slower."""
 
 
 def median(samples: Sequence[float]) -> float:
@@ -103,9 +103,10 @@ def interval_of(samples: Sequence[float]) -> Interval:
 
 
 def interval_of_series(samples: Sequence[float]) -> Interval:
-    """The same for samples in the order of measuring, one directly after the other: those that drift count as fewer.
+    """The same for consecutive samples in order of measurement: samples that drift count as fewer.
 
-    The whole range of fewer than six samples misses the median too often. Their logarithms are taken to be normal.
+    The whole range of fewer than six samples misses the median too often. Their logarithms are assumed to be
+    normal.
     """
     count = len(samples)
     if count in _FEW and min(samples) > 0:
@@ -125,9 +126,9 @@ def interval_of_series(samples: Sequence[float]) -> Interval:
 
 
 def interval_of_first(samples: Sequence[float]) -> Interval:
-    """The median of the first samples, with the range of the median of many later ones, in nine of ten series.
+    """The median of the first samples, with the range of the median of many later ones in nine of ten series.
 
-    The scatter of the first samples does not show how later ones differ from all of them: caches and the allocator
+    The scatter of the first samples does not show how later ones differ from them: caches and the allocator
     still settle, and the load of the machine changes. Both uncertainties are independent factors.
     """
     known = interval_of_series(samples)
@@ -141,9 +142,10 @@ def interval_of_first(samples: Sequence[float]) -> Interval:
 
 
 def _independent(samples: Sequence[float]) -> float:
-    """So many independent samples tell as much about the median as these (Bayley and Hammersley 1946).
+    """The number of independent samples with as much information on the median (Bayley and Hammersley 1946).
 
-    From the correlation of the ranks of neighbours, where it is beyond what independent samples show.
+    It follows from the rank correlation of neighbours, if this exceeds the correlation of independent
+    samples.
     """
     count = len(samples)
     ranks = {place: rank for rank, place in enumerate(sorted(range(count), key=samples.__getitem__))}

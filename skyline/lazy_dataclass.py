@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 else:
 
     def dataclass(cls=None, /, **options):
-        """As ``dataclasses.dataclass``, which makes all classes but frozen ones with slots and without bases."""
+        """As ``dataclasses.dataclass``, which still makes all classes except frozen ones with slots and no bases."""
         if cls is None:
             return lambda decorated: dataclass(decorated, **options)
         eq = options.get("eq", True)
@@ -30,7 +30,7 @@ __all__ = ["dataclass"]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Template:
-    """The attributes that all frozen dataclasses with slots have alike."""
+    """The attributes that all frozen dataclasses with slots have in common."""
 
 
 def _lazy(given: type, eq: bool) -> type:
@@ -68,7 +68,7 @@ def _lazy(given: type, eq: bool) -> type:
 
 
 def _compiled(cls: type, **options: bool) -> type:
-    """A subclass that has the methods from the standard library."""
+    """A subclass with the methods from the standard library."""
     # Without a docstring the standard library would derive one from the signature, which takes as long as the rest.
     alike = {"__doc__": cls.__name__, "__module__": cls.__module__, "__qualname__": cls.__qualname__}
     made = type(cls)(cls.__name__, (cls,), alike)

@@ -1,7 +1,8 @@
 """Compiled loops as object code on disk, which the library of LLVM (llvmlite) loads without numba.
 
-numba's own cache needs numba, whose import and tables take 0.4 s of processor time; llvmlite takes 0.05 s. A loop that
-only reads and writes arrays and cannot fail needs nothing of numba at run time. A loop that allocates is refused.
+numba's own cache needs numba, whose import and tables take 0.4 s of processor time. llvmlite takes 0.05 s. A
+loop that only reads and writes arrays and cannot fail does not need numba at run time. A loop that allocates
+is refused.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class NotAlone(Exception):
 
 
 class ObjectCode:
-    """The machine code of one loop, in a file of a folder. ``reads`` and ``writes`` are those of ``skyline.compiled``.
+    """The machine code of one loop in a file of a folder. ``reads`` and ``writes`` are as in ``skyline.compiled``.
 
     Raises:
         ImportError: llvmlite is missing.
@@ -55,7 +56,7 @@ class ObjectCode:
         self._made_for = repr((*place, state.st_mtime_ns, state.st_size)).encode()
 
     def load(self) -> Callable[..., int] | None:
-        """The loop from the file; None if there is none, or if it is damaged or of another source.
+        """The loop from the file. None if there is no file, or if it is damaged or from another source.
 
         Raises:
             NotAlone: the loop was refused before.
@@ -181,11 +182,11 @@ _ENTERS_ERROR = "numba_gil_ensure"
 _OF_ERRORS = re.compile(
     r"numba_(gil_\w+|unpickle|do_raise|runtime_build_excinfo_struct)|NRT_(Free|MemInfo_call_dtor)|Py\w+"
 )
-"""Functions that numba calls only to report an error, or to free what a loop has allocated."""
+"""Functions that numba calls only to report an error or to free memory that a loop has allocated."""
 
 
 def _alone(text: str) -> str:
-    """The code of a module for LLVM, in which an error is only noted: its functions that would report it do nothing.
+    """The code of a module for LLVM with error reporting removed: its functions that would report an error do nothing.
 
     Raises:
         NotAlone: the module calls other functions than those.

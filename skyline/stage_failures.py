@@ -44,9 +44,10 @@ class StageFailures:
         ended: type[Exception] | tuple[type[Exception], ...] = (),
         raising: tuple[type[Exception], ...] = (),
     ) -> _Result:
-        """The result of the stage; ``otherwise`` if it fails, with the note that it could not ``do`` that.
+        """The result of the stage. If it fails, ``otherwise``, with a note that the action ``do`` was impossible.
 
-        ``ended`` are exceptions that are not faults; their text is the reason. Those of ``raising`` are the caller's.
+        ``ended`` are exceptions that are not faults; their text is the reason. Exceptions in ``raising``
+        propagate to the caller.
         """
         try:
             return stage()

@@ -1,4 +1,4 @@
-"""Tables that users write in TOML: read, and converted to a type with the name of the key that is wrong."""
+"""Tables that users write in TOML: reading, and conversion to a type with the name of the wrong key in errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work that allocates many objects that stay, which the garbage collector would scan again and again."""
+"""Suspends garbage collection for work that allocates many lasting objects, which it would scan repeatedly."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 def uncollected(*, last: bool = False) -> Generator[None, None, None]:
     """Run the block, or a decorated function, without the collector of reference cycles.
 
-    ``last`` says that the process ends soon: the objects of the block count as old.
+    ``last`` states that the process ends soon. The objects of the block then count as old.
     """
     collecting = gc.isenabled()
     gc.disable()
@@ -25,8 +25,8 @@ def uncollected(*, last: bool = False) -> Generator[None, None, None]:
 
 
 def _keep() -> None:
-    """Count what is there as old: the first collection of young objects would go through all of it."""
+    """Count all existing objects as old. Otherwise, the first collection of young objects would scan all of them."""
     if gc.get_freeze_count():
-        return  # they were frozen before a fork, and stay so
+        return  # They were frozen before a fork and remain so.
     gc.freeze()
     gc.unfreeze()

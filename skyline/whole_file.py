@@ -1,4 +1,4 @@
-"""Writes of files that are whole or unchanged: a full disk must not empty the source of a user."""
+"""Writes files completely or not at all: a full disk must not empty a user's source."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import contextlib
 import errno
 import os
 import stat
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 _NO_NEW_NAME = {errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY}
-"""The folder takes no new file, or the file itself is a mount: it can still be written, but not replaced."""
+"""The folder accepts no new file, or the file is a mount. It can still be written, but not replaced."""
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Replace a file in one step, keeping its permissions and following a link to the file it points at.
+    """Replace a file in one step. Keep its permissions, and follow a link to its target.
 
-    A device or pipe, such as ``/dev/null``, is written to: a file in its place would be in everybody's way. Raises
-    OSError, with the file as it was.
+    A device or pipe, such as ``/dev/null``, is written to, because replacing it by a file would break other
+    programs. Raises OSError and leaves the file unchanged.
     """
     target = path.resolve()
     if is_special(target):
@@ -33,8 +34,25 @@ def write_whole(path: Path, data: bytes) -> None:
         target.write_bytes(data)
 
 
+def all_or_none(changes: Iterable[tuple[Callable[[], None], Callable[[], None]]]) -> None:
+    """Make each of these changes of files. If one fails, undo those before it, and raise its error.
+
+    A change is a pair: the first function makes it, and the second one undoes it.
+    """
+    with contextlib.ExitStack() as made:
+        for make, undo in changes:
+            make()
+            made.callback(_without_error, undo)
+        made.pop_all()
+
+
+def _without_error(undo: Callable[[], None]) -> None:
+    with contextlib.suppress(Exception):
+        undo()
+
+
 def is_special(path: Path) -> bool:
-    """True for a path that exists and is no regular file: a device, a pipe, a socket."""
+    """True for a path that exists and is not a regular file: a device, a pipe, a socket."""
     return path.exists() and not path.is_file() and not path.is_dir()
 
 

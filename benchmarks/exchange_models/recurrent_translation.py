@@ -1,8 +1,8 @@
 """An encoder and a decoder of LSTM layers with attention on sentences of noise: a stand-in for Sockeye.
 
-Sizes are those of the options with which P3's authors start Sockeye 1.5: two layers and two, 512 units, embeddings of
-512, attention by a network of 512 units. The vocabularies are those of IWSLT'15, English to Vietnamese. Sockeye unrolls
-its recurrent layers into cells by default; ``--fused`` makes the encoder's layers one operator each.
+The sizes are those with which P3's authors start Sockeye 1.5: two layers in each part, 512 units, embeddings of 512,
+attention by a network of 512 units. The vocabularies are those of IWSLT'15, English to Vietnamese. Sockeye unrolls its
+recurrent layers into cells by default; ``--fused`` makes each layer of the encoder one operator.
 """
 
 import argparse
@@ -72,7 +72,7 @@ class Encoder(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Two layers; what attention found for a word is fed to the next one."""
+    """Two layers. The result of attention for a word is an input for the next word."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-/** The task type `skyline`: profiles a script in the terminal, checks it against a revision, or sweeps a setting. The editor shows profiles too. */
+/** The task type `skyline`: profiles a script in the terminal, checks it against a revision, or sweeps a setting. The editor also shows the profile. */
 
 import * as vscode from "vscode";
 import { importsTorch } from "./editor/training-file";
@@ -12,7 +12,7 @@ export interface Definition extends vscode.TaskDefinition {
   readonly base?: string;
   /** A setting and its values, `hidden=64:1024:64`: sweep it instead of profiling the script. */
   readonly vary?: string;
-  /** The file that the page of a sweep is written to. */
+  /** The file to write the page of a sweep to. */
   readonly page?: string;
 }
 

@@ -1,6 +1,6 @@
 /** Time limits for promises. */
 
-/** There was no answer in time. The message names the party that did not answer. */
+/** Thrown if no answer came in time. The message names the party that did not answer. */
 export class TimedOut extends Error {
   override readonly name = "TimedOut";
 }

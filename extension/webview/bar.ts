@@ -41,7 +41,7 @@ const KEYS: Readonly<Record<string, readonly [number, "one" | "double" | "end"]>
   Home: [-1, "end"],
 };
 
-/** A press that moves less than this is a click: it opens the line and changes nothing. */
+/** A press that moves less than this is a click, which opens the line and changes nothing. */
 const CLICK_PX = 3;
 
 export class Bar {
@@ -86,7 +86,7 @@ export class Bar {
     return this.#pressedAt !== null && this.#moved;
   }
 
-  /** Set the reasons why the bar cannot be dragged, or its value not be written. Empty: it can. */
+  /** Set the reasons why the bar cannot be dragged and why its value cannot be written. An empty reason: it can. */
   limit(dead: string, readOnly: string): void {
     this.track.setAttribute("aria-disabled", String(dead !== ""));
     this.track.classList.toggle("disabled", dead !== "");
@@ -95,7 +95,7 @@ export class Bar {
 
   draw(picture: BarPicture): void {
     const percent = (fraction: number): string => `${(100 * fraction).toFixed(2)}%`;
-        // While held, the handle follows the pointer. Released, it stands at the chosen batch size.
+        // While held, the handle follows the pointer. After release, it is at the chosen batch size.
     const handle = this.#held ?? picture.asked;
     const [low, high] = [Math.min(picture.measured, handle), Math.max(picture.measured, handle)];
     this.#now.style.width = percent(low);

@@ -26,14 +26,14 @@ export class Board {
   #asked: number | null = null;
   #estimate: EstimateReport | null = null;
   #frame = 0;
-  /** The batch size has changed since the last request. */
+  /** True if the batch size has changed since the last request. */
   #unsent = false;
   #key = "";
 
   constructor(
     private readonly post: (message: FromView) => void,
     private readonly asker: Asker,
-    /** A released bar writes the batch size into the code. Else it chooses it. */
+    /** True if releasing a bar writes the batch size into the code. Otherwise it only chooses the size. */
     private readonly writes = true,
   ) {
     const hint = writes ? "Drag to predict. Release to write the batch size into the code" : "Drag to predict";
@@ -45,7 +45,7 @@ export class Board {
         cancel: () => this.#reset(),
         point: (on) => {
           this.post({ type: "point", place: on ? { kind: "batchSize" } : null });
-          // A size set by keys is chosen once the bar is left.
+          // A size set by keys is chosen once the bar loses the focus.
           if (!on && !writes) this.#drop();
         },
         open: () => this.post({ type: "open", place: { kind: "batchSize" } }),
@@ -130,7 +130,7 @@ export class Board {
     return lives ? ` The number is in ${this.#settingsLine} (${lives.key}: ${lives.text}).` : "";
   }
 
-  /** The new text of a settings file. Empty while another number is in question. */
+  /** The new text of a settings file. Empty while the user tries another number. */
   get #written(): string {
     const lives = this.#state?.profile?.batch_size.lives;
     const written = this.writes ? (this.#state?.applied.batchSize ?? null) : null;

@@ -1,4 +1,4 @@
-/** Chart of throughput by batch size with its uncertainty band and the memory limit; where there is room, of memory too. */
+/** Chart of throughput by batch size with its uncertainty band and the memory limit. If there is room, also of memory. */
 
 import uPlot from "uplot";
 import type { CurvePoint, ProfileReport } from "../src/protocol";
@@ -127,7 +127,7 @@ export class Curve {
     const { ctx, bbox } = plot;
     const upright = (batchSize: number, colour: string, dashed: boolean): void => {
       const x = Math.round(plot.valToPos(batchSize, "x", true)) + 0.5;
-      // The largest batch size is on the right edge, to which rounding adds up to a pixel.
+      // The largest batch size is at the right edge, and rounding can move it by up to a pixel.
       if (x < bbox.left - 1 || x > bbox.left + bbox.width + 1) return;
       ctx.save();
       ctx.strokeStyle = colour;
@@ -149,7 +149,7 @@ export class Curve {
   }
 }
 
-/** The largest batch size on the curve that fits into memory. Null if all fit, or if that is unknown. */
+/** The largest batch size on the curve that fits into memory. Null if all sizes fit or this is unknown. */
 function largestThatFits(scale: Scale | null, usableBytes: number | null): number | null {
   if (!scale || usableBytes === null || scale.value("memory", scale.largest) <= usableBytes) return null;
   let [fits, not] = [scale.smallest, scale.largest];

@@ -30,9 +30,9 @@ const SECTIONS = { whatifs: "What-ifs", phases: "Phases", lines: "Costliest line
 type Name = keyof typeof SECTIONS;
 const PLANNED_WITHOUT_PROFILE: ReadonlySet<ViewState["stage"]> = new Set(["unprofiled", "untrusted", "profiling"]);
 
-/** Sections about a script that runs: a trace has none. */
+/** Sections that need a script that can run, so they are hidden for a trace. */
 const OF_SCRIPTS: ReadonlySet<string> = new Set(["devices", "plan", "trials", "watched"]);
-/** Sections that are closed at first: what they show takes a request. */
+/** Sections that are closed at first, because their content needs a request. */
 const CLOSED: ReadonlySet<string> = new Set(["devices", "plan", "trials", "watched"]);
 
 export function start(root: HTMLElement): void {
@@ -68,11 +68,11 @@ export function start(root: HTMLElement): void {
   const ofProfile = Object.entries(parts).filter(([name]) => name !== "plan");
   const body = h("div", { class: "ready" }, board.root, news, ...ofProfile.map(([, part]) => part.root));
   const stage = h("div", { class: "stage" });
-  /** GPUs are being compared. */
+  /** True while GPUs are being compared. */
   let comparing = false;
-  /** The best combination is shown. */
+  /** True if the best combination is shown. */
   let answered = false;
-  /** The script for which an open section has asked for its choices. */
+  /** The script for which the choices of an open section were requested. */
   let offered = "";
   root.replaceChildren(head, stage, body, parts.plan.root);
 
@@ -81,7 +81,7 @@ export function start(root: HTMLElement): void {
     countIn(profile?.contents);
     fill(head, ...headline(state, post), ...verdict(state, post));
     fill(stage, ...staging(state, post), ...about(state), ...(profile ? [] : notices(state)));
-    // GPUs are compared by shape alone, and a plan is made of a trace of shapes.
+    // Comparing GPUs and planning need only a trace of shapes, so they work without a profile.
     const compared = state.comparing || state.devices !== null;
     body.hidden = !profile && !compared;
     board.root.hidden = !profile || state.isTrace;
@@ -104,7 +104,7 @@ export function start(root: HTMLElement): void {
     board.show(state);
     whatIfs.show(state);
     fill(news, ...newsOf(state, post));
-    // Below the curve it may be out of sight.
+    // The answer is below the curve and may be out of view.
     if (state.best && !answered) news.scrollIntoView({ block: "nearest" });
     answered = state.best !== null;
     fill(parts.phases.body, ...phases(post, profile));
@@ -146,7 +146,7 @@ function headline(state: ViewState, post: (message: FromView) => void): HTMLElem
       { class: "stats" },
       figure(withSpread(profile.iteration_ms, time), "per iteration"),
       rate ? figure(withSpread(rate, rateUnit(rate.value)), "throughput") : "",
-      // A trace may tell nothing of memory.
+      // A trace may have no memory data.
       state.isTrace && peak === 0 ? "" : figure(text(peak, byteUnit(peak)), capacity ? `peak of ${text(capacity, byteUnit(capacity))}` : "peak memory"),
     ),
     h("div", { class: "muted basis", title: howMeasured(profile) }, basis(profile)),
@@ -154,7 +154,7 @@ function headline(state: ViewState, post: (message: FromView) => void): HTMLElem
   ];
 }
 
-/** The largest batch that fits the GPU of a prediction. Nothing for a measurement, which tells of other sizes by its curve. */
+/** The largest batch that fits the GPU of a prediction. Nothing for a measurement, whose curve shows other sizes. */
 function largestBatch({ prediction, memory }: ProfileReport): HTMLElement[] {
   if (!prediction || prediction.largest_batch === null || !memory.capacity_bytes) return [];
   const capacity = text(memory.capacity_bytes, byteUnit(memory.capacity_bytes)).replace(".0 ", " ");
@@ -163,7 +163,7 @@ function largestBatch({ prediction, memory }: ProfileReport): HTMLElement[] {
   return [h("div", { class: "fits" }, `The largest batch that fits ${capacity} is ${prediction.largest_batch} (${how}${further}).`)];
 }
 
-/** A note if other programs disturbed the measurement, or a later one, which can still be shown. */
+/** A note if other programs disturbed this measurement or a later one. The later one can still be shown. */
 function disturbed(profile: ProfileReport, post: (message: FromView) => void): HTMLElement[] {
   if (!profile.set_aside) return profile.machine_busy ? [h("div", { class: "busy" }, "Machine busy: other programs slowed the script down during the measurement.")] : [];
   const show = h("button", { class: "link", "data-key": "later", onclick: () => post({ type: "command", command: "skyline.showLater" }) }, "Show the later one");

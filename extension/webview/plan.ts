@@ -64,13 +64,13 @@ export class PlanPanel {
     this.post({ type: "plan", asked: { cluster: this.#cluster.value, model: this.#model.value, ...texts } });
   }
 
-  /** Training on a model is counted in tokens, that of a script in samples. */
+  /** Name the unit of the amount: tokens for a described model, samples for a script. */
   #named(): void {
     this.#amountName.textContent = this.#model.value ? "tokens" : "samples";
     this.#inputs.amount.placeholder = this.#model.value ? "10B" : "10M";
   }
 
-  /** Fill the lists and, after a reload, the question asked last. */
+  /** Fill the lists and, after a reload, restore the last question. */
   #offer({ choices, asked }: PlanState): void {
     const key = JSON.stringify([choices, this.#filled === "" ? asked : null]);
     if (!choices || key === this.#filled) return;
@@ -132,7 +132,7 @@ export class PlanPanel {
   }
 }
 
-/** The reason why a strategy cannot be written into the code now; empty if it can. */
+/** The reason why a strategy cannot be written into the code now. Empty if it can. */
 function hindrance(state: ViewState): string {
   if (!state.trusted) return "The workspace is not trusted: Skyline does not write code.";
   return state.profile ? "" : "Skyline writes the code once the script is profiled.";

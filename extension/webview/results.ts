@@ -32,12 +32,12 @@ export function devices(report: DevicesReport | null, comparing: boolean, truste
   return [h("p", { class: "answer", role: "status" }, report.answer), h("table", {}, h("thead", {}, head), h("tbody", {}, ...rows)), h("div", { class: "muted caption" }, basis), h("div", { class: "actions" }, ask)];
 }
 
-/** A price with two significant digits below a dollar, else with cents. */
+/** A price: two significant digits below a dollar, otherwise with cents. */
 function dollars(value: number): string {
   return `$${value >= 1 || value === 0 ? value.toFixed(2) : value.toPrecision(2)}`;
 }
 
-/** The result of a verification in words, suitable for screen readers. Its colour is that of the measured gain. */
+/** The result of a verification in words, suitable for screen readers. Its colour shows the direction of the measured gain. */
 export function verified(report: VerifyReport): HTMLElement {
   const { measured, predicted, baseline } = report;
   const gain = speedupWithRange(measured.speedup);
@@ -59,7 +59,7 @@ export function verified(report: VerifyReport): HTMLElement {
   );
 }
 
-/** A verification measures iterations without what happens only now and then, such as the start of an epoch. */
+/** The estimate without occasional costs such as the start of an epoch, because a verification does not measure these. */
 function typical({ iteration_ms: { value, low, high }, occasional_ms, occasional_range_ms: rarely }: EstimateReport): Interval {
   const left = (whole: number, part: number): number => Math.sqrt(Math.max(0, whole ** 2 - part ** 2));
   const [below, above] = rarely ? [rarely.value - rarely.low, rarely.high - rarely.value] : [0, 0];

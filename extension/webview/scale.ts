@@ -11,7 +11,7 @@ import type { CurvePoint } from "../src/protocol";
 export interface Axis {
   readonly bottom: number;
   readonly top: number;
-  /** The quantity is the same at every batch size, so positions stand for batch sizes. */
+  /** True if the quantity is the same at every batch size. Positions then stand for batch sizes. */
   readonly flat: boolean;
 }
 

@@ -1,8 +1,8 @@
-/** The script of the page of `skyline serve`: it puts the panel in, and shows a newer profile as soon as there is one. */
+/** The script of the page of `skyline serve`: it inserts the panel, and shows a newer profile as soon as one exists. */
 
 import { type PageData, Panel } from "./served-panel";
 
-/** Of the page's other scripts. */
+/** Defined in another script of the page. */
 declare function enhanceTables(): void;
 declare function openTimeline(tell: (text: string) => void): void;
 
@@ -13,7 +13,7 @@ function say(id: string, text: string): void {
   if (found) found.textContent = text;
 }
 
-/** Put the panel into its place, with the data of a page. There is no place while there is no profile. */
+/** Insert the panel with the data of a page. A page without a profile has no place for it. */
 function mount(page: Document): void {
   const place = document.getElementById("panel");
   const data = page.getElementById("skyline-data")?.textContent;
@@ -43,7 +43,7 @@ interface News {
 async function heard({ number, status, measuring }: News): Promise<void> {
   if (String(number) !== document.querySelector("main")?.dataset.number) await redraw();
   panel.measures(measuring);
-  // Before the first profile the page itself says what is waited for.
+  // Before the first profile, the page itself has the text to show.
   say("status", status || (document.getElementById("status")?.dataset.otherwise ?? ""));
 }
 
@@ -53,6 +53,6 @@ news.onerror = () => say("status", "The connection to skyline serve was lost: st
 document.addEventListener("click", ({ target }) => {
   if (target instanceof Element && target.closest("button[name=timeline]")) openTimeline((text) => say("told", text));
 });
-// The chart is drawn again when an attribute of the body changes.
+// Changing an attribute of the body makes the chart redraw itself.
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", ({ matches }) => document.body.classList.toggle("dark", matches));
 mount(document);

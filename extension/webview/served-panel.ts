@@ -1,4 +1,4 @@
-/** The bars and switches on the page of `skyline serve`. They choose a change; a button writes it into the code. */
+/** The bars and switches on the page of `skyline serve`. They choose a change, and a button writes it into the code. */
 
 import chart from "uplot/dist/uPlot.min.css";
 import type { BestReport, EstimateReport, ProfileReport, Question, WhatIfReport } from "../src/protocol";
@@ -20,13 +20,13 @@ export interface PageData {
   readonly whatif: WhatIfReport;
 }
 
-/** The answer about a change of the code, and to a question that has no answer. */
+/** The server's answer about a change of the code. Also sent for a question that cannot be answered. */
 interface Told {
   readonly text: string;
   readonly diff?: string;
 }
 
-/** A question, and names of what-ifs that the profiled code has and that are taken out. */
+/** A question, and names of what-ifs to remove from the profiled code. */
 interface Choice extends Question {
   readonly removes: readonly string[];
 }
@@ -46,7 +46,7 @@ export class Panel {
   #writes = false;
   #measuring = false;
   #chosen = NOTHING;
-  /** The batch size under a bar that is held. */
+  /** The batch size of a bar that is held. */
   #held: number | null = null;
   #asked = 0;
 
@@ -56,12 +56,12 @@ export class Panel {
     this.root.attachShadow({ mode: "open" }).append(h("style", {}, chart + style + place), h("h2", {}, "What if"), parts);
   }
 
-  /** Show the data of a page. `writes`: its server writes changes into the code. */
+  /** Show the data of a page. `writes`: its server can write changes into the code. */
   show(data: PageData, writes: boolean): void {
     countIn(data.profile.contents);
     this.#data = data;
     this.#writes = writes;
-    // A newer profile may have a part of the choice in it, or rule it out.
+    // A newer profile may already contain a part of the choice, or rule it out.
     const { batchSize, whatifs, removes } = this.#chosen;
     const has = (name: string, wanted: (estimate: EstimateReport) => boolean): boolean => data.whatif.estimates.some((one) => one.name === name && wanted(one));
     this.#chosen = {
@@ -72,12 +72,12 @@ export class Panel {
     this.#draw();
   }
 
-  /** A batch size, null if it is that of the profile. */
+  /** A batch size. Null if it equals the profile's. */
   #other(batchSize: number | null): number | null {
     return batchSize === this.#data?.profile.batch_size.value ? null : batchSize;
   }
 
-  /** Tell whether a measurement is under way that adds to the profile. */
+  /** Set whether a current measurement still adds to the profile. */
   measures(measuring: boolean): void {
     if (measuring === this.#measuring) return;
     this.#measuring = measuring;
@@ -128,7 +128,7 @@ export class Panel {
     }
   }
 
-  /** Choose a what-if, or forget it. That of the profiled code is taken out, or left in. */
+  /** Choose a what-if, or drop the choice. A what-if in the profiled code is removed, or kept. */
   #toggle(whatif: string, on: boolean): void {
     const { whatifs, removes } = this.#chosen;
     const name = nameOf(whatif);
@@ -149,7 +149,7 @@ export class Panel {
     return { batchSize: this.#held ?? this.#chosen.batchSize, whatifs: this.#chosen.whatifs };
   }
 
-  /** Predict a choice, and show the diff that would make it. */
+  /** Predict a choice, and show its diff. */
   #choose(chosen: Choice): void {
     this.#chosen = chosen;
     this.#draw();
@@ -160,14 +160,14 @@ export class Panel {
     const answer = await ask<EstimateReport>(curve ? "curve" : "simulate", question);
     const estimate = "text" in answer ? null : answer;
     this.#asker.answered(id, estimate, "");
-    // The bar may have moved on; lists of values ask about a what-if alone.
+    // Ignore other questions: the bar may have moved on, and lists of values ask about a single what-if.
     if (JSON.stringify(question) === JSON.stringify(this.#current)) this.#predicted.textContent = this.#words(answer);
   }
 
   #words(answer: EstimateReport | Told): string {
     const profile = this.#data?.profile;
     if (!profile || "text" in answer) return "text" in answer ? answer.text : "";
-    // The code can be changed all the same: the diff shows it.
+    // The code can be changed nevertheless, as the diff shows.
     if (!answer.applicable) return `No prediction: ${answer.reason ?? "not known"}`;
     const rate = answer.throughput ? ` · ${change(profile.throughput, answer.throughput, rateUnit)}` : "";
     return `Predicted: ${change(profile.iteration_ms, answer.iteration_ms, timeUnit)} per iteration${rate}`;
@@ -181,7 +181,7 @@ export class Panel {
     this.#told.replaceChildren(found);
   }
 
-  /** Show the answer about the choice, unless another question was asked meanwhile. */
+  /** Show the answer about the choice, unless another question was asked in the meantime. */
   async #tell(question: "preview" | "apply" | "revert"): Promise<void> {
     const mine = ++this.#asked;
     const nothing = question === "preview" && this.#changesNothing;
@@ -198,7 +198,7 @@ function asksNothing({ batchSize, whatifs }: Question): boolean {
   return batchSize === null && whatifs.length === 0;
 }
 
-/** The choice of a change as it is typed, such as that of the verdict. */
+/** The choice for a change given as text, such as the change of the verdict. */
 function questionOf(choice: string): Choice {
   const [name, value] = choice.split("=");
   return name === "batch_size" ? { ...NOTHING, batchSize: Number(value) } : { ...NOTHING, whatifs: [choice] };
@@ -213,7 +213,7 @@ async function ask<T>(name: string, question: Question): Promise<T | Told> {
   }
 }
 
-/** The state in which the view shows a choice. */
+/** The state of the view for a choice. */
 function stateOf({ profile, whatif }: PageData, { removes, ...applied }: Choice, measuring: boolean): ViewState {
   return {
     stage: "ready",

@@ -33,7 +33,7 @@ export function byteUnit(...values: readonly number[]): Unit {
 
 let counted = "samples";
 
-/** From now on rates count images where a batch holds images, else samples. */
+/** Make rates count images if a batch contains images, otherwise samples. */
 export function countIn(contents: BatchContentsReport | null | undefined): void {
   counted = contents?.noun === "images" ? "images" : "samples";
 }
@@ -130,23 +130,23 @@ export function speedup(value: number): string {
   return /[1-9]/.test(digits) ? `${percent > 0 ? "+" : ""}${digits} %` : "0 %";
 }
 
-/** Ratio of the ends of a range with no change in it from which on it tells nothing: from half to twice the speed. */
+/** Ratio of the ends of a range that includes no change, from which the range says nothing: half to twice the speed. */
 const WIDE = 4;
 
-/** False for a range that tells nothing: the change may halve the speed or double it. */
+/** False for a range that says nothing, because the change may halve the speed or double it. */
 export function isKnown(range: Interval | null | undefined): boolean {
   return !range || range.low >= 1 || range.high <= 1 || range.high < WIDE * range.low;
 }
 
-/** `+27 % (+20 % to +33 %)`; `not known (-72 % to +256 %)` for a range that tells nothing. */
+/** `+27 % (+20 % to +33 %)`; `not known (-72 % to +256 %)` for a range that says nothing. */
 export function speedupWithRange(value: Interval): string {
   if (!isKnown(value)) return `not known (${speedup(value.low)} to ${speedup(value.high)})`;
   return value.high > value.low ? `${speedup(value.value)} (${speedup(value.low)} to ${speedup(value.high)})` : speedup(value.value);
 }
 
-/** A change that is shown as 0 % is none. */
+/** A smaller change is shown as 0 % and counts as none. */
 const NOTHING = 5e-4;
-/** A time with this relative spread is no denominator of a large factor. */
+/** A time with this relative spread is too uncertain as the denominator of a large factor. */
 const NOISE = 0.5;
 
 /** The reason why a large factor means little. Empty if there is none. */
@@ -155,7 +155,7 @@ export function baselineDoubt(gain: number, baseline: Interval): string {
   return `from a baseline within noise, ${withSpread(baseline, timeUnit(baseline.value))}`;
 }
 
-/** Direction of a change if it is the same over its whole range. Empty otherwise, or if unknown. */
+/** The direction of a change if it is the same over its whole range. Otherwise, or if unknown, empty. */
 export function direction(gain: Interval | null): "better" | "worse" | "" {
   if (!gain || Math.abs(gain.value - 1) < NOTHING) return "";
   if (gain.low > 1) return "better";

@@ -1,4 +1,4 @@
-/** The verdict: what bounds the step, and the change that helps most with the button that makes it, and a long mean iteration. */
+/** The verdict: the cause that bounds the step, the most helpful change with a button to make it, and the mean iteration if it is long. */
 
 import type { ProfileReport, StepVerdict } from "../src/protocol";
 import type { FromView, ViewState } from "../src/view/messages";
@@ -29,7 +29,7 @@ function place(profile: ProfileReport, found: StepVerdict, post: (message: FromV
   return link(post, { kind: "line", file, line, source }, { class: "link", "data-key": "verdict line" }, nameOf(found));
 }
 
-/** The button that makes the change; words where it is made already; nothing where it cannot be made here. */
+/** The button that makes the change. A text if the change is already made, and nothing if it cannot be made here. */
 function action(state: ViewState, choice: string | null, rewritten: boolean, post: (message: FromView) => void): HTMLElement | string {
   if (choice === null) return "";
   const [name, value] = choice.split("=");

@@ -6,7 +6,7 @@ import type { Asker } from "./asker";
 import { fill, h } from "./dom";
 import { baselineDoubt, byteChange, direction, duration, isKnown, speedup, speedupWithRange, timeChange } from "./units";
 
-/** Has its own bars instead of a switch. */
+/** This what-if has its own bars instead of a switch. */
 const BATCH_SIZE = "batch_size";
 const SEMANTICS = {
   exact: "trains exactly as before",

@@ -38,7 +38,7 @@ class BackgroundTask:
     _idle: threading.Event = field(default_factory=threading.Event)
 
     def require_free(self, state: ScriptState, doing: str, retry: str) -> None:
-        """Raise UsageError if this task or profiling is under way, NotTrusted in a workspace without trust."""
+        """Raise UsageError if this task or profiling is running, and NotTrusted if the workspace is not trusted."""
         self.server.require_trust()
         if self.path:
             hint = "Wait until it has finished, or cancel it."

@@ -29,8 +29,8 @@ def batch_size_place(
 ) -> BatchSizePlace | None:
     """The place of the batch size in ``text``, the current text of the file profiled as ``profiled``.
 
-    None if the file does not set the batch size, or if its line changed in more than the number. A settings file was
-    not profiled: there the place is found by its key.
+    None if the file does not set the batch size, or if more than the number changed in its line. The text of a
+    settings file is not in the profile, so the place is found by its key there.
     """
     batch = report.batch_size
     knob, lives = batch.knob, batch.lives

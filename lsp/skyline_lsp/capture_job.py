@@ -112,7 +112,7 @@ class CaptureJob(Generic[Result]):
 
 
 def log_output(text: str) -> None:
-    """Log what a script prints, a long text in part."""
+    """Log the output of a script. A long text is shortened."""
     words = text[:_LONGEST_OUTPUT].rstrip()
     if words:
         # A script may print faster than the client reads the log.

@@ -37,12 +37,12 @@ class _Known:
 
     @property
     def put(self) -> tuple[str, ...]:
-        """The what-ifs that the code has through it, or has again since it was taken out."""
+        """The what-ifs that the current code has because the change was made or was undone."""
         return self.entry.whatifs if self.now else self.entry.removes
 
     @property
     def taken(self) -> tuple[str, ...]:
-        """The what-ifs that the code lacks through it, or lacks again since it was taken out."""
+        """The what-ifs that the current code lacks because the change was made or was undone."""
         return self.entry.removes if self.now else self.entry.whatifs
 
 
@@ -96,14 +96,14 @@ def _verifiable(known: list[_Known], prepared: Prepared | None) -> Verifiable | 
     """The changes that a verification would measure, and the profile from before the first of them."""
     if prepared is None:
         return None
-    # Without a measured change that is still in the code, the latest profile contains none and is the baseline.
+    # If no measured change is still in the code, the latest profile contains none of them and is the baseline.
     first = next((index for index, one in enumerate(known) if one.now and one.measured), len(known))
     profile = known[first].entry.profile if first < len(known) else prepared.report.id
     put: dict[str, str] = {}
     taken: dict[str, str] = {}
     batch_size: int | None = None
     for index, one in enumerate(known):
-        # A change that was taken out again is in the baseline only if it was made before the baseline was measured.
+        # A removed change is in the baseline only if it was made before the baseline was measured.
         if not one.now and not (one.measured and index < first):
             continue
         for spec in one.put:
@@ -141,7 +141,7 @@ def _batch_size_now(server: SkylineServer, prepared: Prepared | None) -> int | N
 
 
 _REST_S = 0.08
-"""Pause in typing before the texts, which take time to compare, are compared."""
+"""Length of the pause in typing after which the texts are compared, because a comparison takes time."""
 
 
 class CodeNews:

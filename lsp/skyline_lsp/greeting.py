@@ -1,7 +1,7 @@
-"""The answer to ``initialize`` as it was given to the same client before, sent while the server is being imported.
+"""Answers ``initialize`` with the stored answer of an earlier session while the server is being imported.
 
-The answer depends on the client's capabilities and on this version of the server alone. The server handles the request
-itself once it is there; its own answer is not sent again, but kept for the next start.
+The answer depends only on the client's capabilities and on the version of the server. Once imported, the server
+handles the request too. Its own answer is not sent a second time, but stored for the next start.
 """
 
 from __future__ import annotations
@@ -21,26 +21,27 @@ from skyline_lsp.frames import Frames, parsed
 _PIECE = 1 << 16
 _MOST_KEPT = 20
 _LARGEST_BYTES = 1 << 20
-"""Limit of a kept answer, and of what is read before the first message is complete. Answers take a few KB."""
+"""Maximum size of a stored answer and of the first message, in bytes. Answers take a few KB."""
 _OF_THE_SESSION = frozenset(
     ("processId", "rootPath", "rootUri", "workspaceFolders", "initializationOptions", "workDoneToken")
 )
-"""Params that differ from session to session. No answer depends on them."""
+"""Params that differ between sessions. The answer does not depend on them."""
 
 Json = dict[str, Any]
 
 
 def default_folder() -> Path:
-    """The folder of the kept answers, in the user's cache."""
+    """The folder of the stored answers, in the user's cache."""
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(root) / "skyline" / "initialize"
 
 
 class Greeting:
-    """Reads the client's first message, on a thread of its own, and answers it if an answer is kept.
+    """Reads the client's first message on a separate thread, and answers it if an answer is stored.
 
-    ``wait`` gives the bytes that were read. Only then are the other attributes final: ``key`` is the name of the kept
-    answer, empty if the message is no usual ``initialize``; ``answer`` is the answer that was sent, None if none was.
+    ``wait`` returns the bytes that were read. The other attributes are final only afterwards: ``key`` is the name of
+    the stored answer, empty if the message is not a usual ``initialize``. ``answer`` is the answer that was sent, or
+    None.
     """
 
     def __init__(self, source: int, writer: BinaryIO, folder: Path) -> None:
@@ -55,7 +56,7 @@ class Greeting:
         self._thread.start()
 
     def wait(self) -> bytes:
-        """Wait until the first message was read; all bytes up to then."""
+        """Wait until the first message is complete. Returns all bytes read until then."""
         self._thread.join()
         return self._received
 
@@ -64,7 +65,7 @@ class Greeting:
         return self.answer is not None and message_id == self.message_id
 
     def keep(self, answer: Json) -> None:
-        """Keep the server's own answer, if it is another than the one that is kept; the oldest beyond 20 go."""
+        """Store the server's own answer if it differs from the answer that was sent. Keeps the newest 20 answers."""
         if not self.key or answer == self.answer:
             return
         with contextlib.suppress(OSError, ValueError):
@@ -108,7 +109,7 @@ class Greeting:
 
 
 def _is_usual(message: Any) -> bool:
-    """True for an ``initialize`` that is valid as far as its answer does not depend on it."""
+    """True for an ``initialize`` whose params are valid in the fields that do not affect its answer."""
     if (
         not isinstance(message, dict)
         or message.get("jsonrpc") != "2.0"
@@ -143,14 +144,14 @@ def _is_folder(value: object) -> bool:
 
 
 def key_of(params: Json) -> str:
-    """A name for the params that an answer depends on, and for this version of the server and of pygls."""
+    """A name for the params that the answer depends on, and for this version of the server and of pygls."""
     told = {name: value for name, value in params.items() if name not in _OF_THE_SESSION}
     text = json.dumps([told, __version__, *_versions()], sort_keys=True)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def _versions() -> list[object]:
-    """Names, sizes and times of the modules that make up an answer."""
+    """Names, sizes and modification times of the modules that determine an answer."""
     found: list[object] = []
     here = os.path.dirname(os.path.abspath(__file__))
     for folder in (here, os.path.join(here, "features")):

@@ -1,8 +1,8 @@
 """Record of the changes that Skyline wrote into a script's code, kept until they are removed.
 
 An entry stores its replacements. It can therefore be found and removed after other edits of the same file, after a
-new profile, and in a later session. The journal is in the user's data directory, not beside the script: text from a
-folder that somebody else created must not be written into code.
+new profile, and in a later session. The journal is in the user's data directory, not next to the script: text from
+a folder that somebody else created must not be written into code.
 """
 
 from __future__ import annotations

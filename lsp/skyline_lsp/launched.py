@@ -1,4 +1,4 @@
-"""Runs that a launcher starts, such as torchrun: the setting ``profile.launcher`` and the option ``launcher``."""
+"""Runs started by a launcher such as torchrun: the setting ``profile.launcher`` and the option ``launcher``."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from skyline.lazy_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class LaunchedRun:
-    """A run as it is asked for. ``launcher`` are the words before the script; empty: Python starts the script.
+    """A requested run. ``launcher`` are the words before the script; empty: Python starts the script.
 
-    ``host`` is the machine that the script runs on; empty: this one.
+    ``host`` is the machine that the script runs on; empty: this machine.
     """
 
     request: CaptureRequest
@@ -30,13 +30,13 @@ class LaunchedRun:
     def launched(self) -> CaptureRequest:
         """The request with the ranks, variables, arguments and interpreter that the launcher gives to the script.
 
-        Launchers of environments, such as ``uv run``, are started for it: call it on a worker thread. Raises
-        UsageError if the launcher cannot be read.
+        Starts launchers of environments, such as ``uv run``: call it on a worker thread. Raises UsageError if the
+        launcher cannot be read.
         """
         request = self.request
         if not self.launcher:
             return request
-        # Most runs have no launcher, and the server starts sooner without these modules.
+        # Imported only here: most runs have no launcher, and the server starts faster without these modules.
         from skyline.launchers.launch import launch_of, launched
 
         launch = launch_of(self.words, request.working_directory)

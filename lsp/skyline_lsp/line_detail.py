@@ -48,7 +48,7 @@ class _DetailTally:
     critical_us: float = 0.0
 
     def add(self, record: Record, trace: Trace, *, traced: bool) -> None:
-        """``traced``: the kernels stand for the operators; else the kernels of products repeat their operators."""
+        """Add a record. ``traced``: count the work of kernels too. Otherwise their operators already have it."""
         self.by_kind[record.kind] += record.duration_us  # type: ignore[assignment]
         on_device = record.kind in (RecordKind.KERNEL, RecordKind.COPY)
         self.kernels += on_device
@@ -59,7 +59,7 @@ class _DetailTally:
 
 
 def line_details(analysis: Analysis) -> dict[Place, LineDetail]:
-    """The details of every line that has records, after the roofline of Williams, Waterman and Patterson (2009).
+    """The details of every line that has records, by the roofline model of Williams, Waterman and Patterson (2009).
 
     Work with more operations per byte than the device's peak divided by its bandwidth is bound by arithmetic.
     """

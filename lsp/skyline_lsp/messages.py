@@ -1,14 +1,14 @@
 """JSON-RPC messages that pygls 2 does not handle: every request is answered, whatever it contains.
 
-Each part here fails the fuzzer (``benchmarks/server_fuzzer.py``) or a test when it is removed:
+Without any one of these parts, the fuzzer (``benchmarks/server_fuzzer.py``) or a test fails:
 
 - pygls leaves a request unanswered if its parameters do not match their type, if it comes before ``initialize``, or
   if its body is not a JSON object.
 - pygls keeps a future for every notification with an asynchronous handler.
 - pygls sends the answer of a handler that runs on a thread from that thread.
-- pygls takes a response to be for a request of the client that has the same id.
-- pygls fails to handle a cancellation whose id is no number or string.
-- pygls fails at ``shutdown`` while a notification is handled, because it changes the dictionary that it goes through.
+- pygls matches a response of the client to a request of the client if the two have the same id.
+- pygls fails to handle a cancellation whose id is neither a number nor a string.
+- pygls fails at ``shutdown`` while a notification is handled, because it changes the dictionary that it iterates over.
 - pygls logs a refused request with a traceback and sends the traceback of a failed one to the client.
 """
 
@@ -57,7 +57,7 @@ _OURS_ALONE = (
 
 
 class _Futures(dict[Any, Any]):
-    """The requests under way. pygls cancels all of them at ``shutdown``, and a cancelled one leaves at once."""
+    """The pending requests. pygls cancels all of them at ``shutdown``, and a cancelled one removes itself at once."""
 
     def items(self) -> Any:
         return list(super().items())
@@ -71,7 +71,7 @@ class Messages(LanguageServerProtocol):
         super().__init__(*arguments, **options)
         self._request_futures = _Futures()
         self.greeting: Greeting | None = None
-        """The reader of the first message, which may have answered it; None for a port."""
+        """The reader of the first message, which may have answered it. None on a TCP connection."""
         for method in _OURS_ALONE:
             self.fm.builtin_features.pop(method, None)
 
@@ -148,7 +148,7 @@ class Messages(LanguageServerProtocol):
 
     def _answered(self, data: Json) -> None:
         msg_id = _id_of(data)
-        # pygls keeps the client's requests with its own, and the result types of its own alone.
+        # pygls stores the client's requests together with its own, but result types only for its own requests.
         if msg_id is None or msg_id not in self._result_types:
             logger.debug("ignored a response to an unknown request: %.80r", data.get("id"))
             return

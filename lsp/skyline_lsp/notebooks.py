@@ -1,7 +1,7 @@
-"""The client's notebooks, and messages translated between their cells and the script that the cells make.
+"""The client's notebooks, and the translation of messages between cells and the script that the cells form.
 
-A cell is a document of its own in the protocol. Requests about a cell arrive here first and become requests about the
-notebook, with lines of its script; answers and notifications go back by cell. No other module knows of cells.
+In the protocol each cell is a separate document. This module turns requests about a cell into requests about the
+notebook with lines of its script, and turns answers and notifications back to cells. No other module handles cells.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Json = dict[str, Any]
 
 @dataclass(slots=True)
 class Cell:
-    """A cell as the client has it."""
+    """A cell in the client's current version."""
 
     uri: str
     version: int
@@ -40,7 +40,7 @@ class OpenNotebook:
 
     @property
     def script(self) -> str:
-        """The code of the cells, as in a file of the same content."""
+        """The code of the cells as one script, equal to that of a notebook file with the same content."""
         return script_of([cell.text for cell in self.cells if cell.runs])
 
     def placed(self) -> Iterator[tuple[Cell, int, int]]:
@@ -53,7 +53,7 @@ class OpenNotebook:
                 yield cell, first, end
 
     def first_line(self, uri: str) -> int:
-        """The first line of a cell in the script; behind its end for a cell that does not run."""
+        """The first line of a cell in the script. For a cell that does not run, a line after the end of the script."""
         places = list(self.placed())
         return next(
             (first for cell, first, _ in places if cell.uri == uri), places[-1][2] + 1 if places else 1
@@ -80,7 +80,7 @@ class Notebooks:
         return self._open.get(uri)
 
     def incoming(self, message: Json) -> Json:
-        """A message of the client, about the notebook where it is about a cell."""
+        """A message of the client, changed to be about the notebook if it is about a cell."""
         params = message.get("params")
         if not self._open or not isinstance(params, dict):
             return message
@@ -92,7 +92,7 @@ class Notebooks:
                 {**made, "textDocument": {**document, "uri": notebook.uri}}, notebook.first_line(cell)
             )
         elif isinstance(data, dict) and (found := self._of(data.get("cell"))):
-            # An item that is to be resolved.
+            # A request to resolve an item.
             notebook, cell = found
             rest = {key: value for key, value in data.items() if key != "cell"}
             made = _moved({**made, "data": rest}, notebook.first_line(cell))
@@ -109,7 +109,7 @@ class Notebooks:
         return {**message, "params": made}
 
     def outgoing(self, message: Json) -> list[Json]:
-        """The messages for the client in place of one of the server's."""
+        """The messages to send to the client in place of a message of the server."""
         asked = self._asked.pop(message.get("id", ""), None) if "method" not in message else None
         if asked is not None and "result" in message:
             return [{**message, "result": self._answer(message["result"], *asked)}]
@@ -128,7 +128,7 @@ class Notebooks:
         return bool(self._open or self._asked)
 
     def _of(self, uri: object) -> tuple[OpenNotebook, str] | None:
-        """The notebook of a cell."""
+        """The notebook that contains a cell, with the URI of the cell. None if there is none."""
         for notebook in self._open.values():
             for cell in notebook.cells:
                 if cell.uri == uri:
@@ -136,7 +136,7 @@ class Notebooks:
         return None
 
     def _answer(self, result: Any, notebook: OpenNotebook, uri: str) -> Any:
-        """An answer in lines of the cell; a list without what lies in other cells."""
+        """An answer with lines counted in the cell. Items of a list that are in other cells are left out."""
         first, end = next(
             ((first, end) for cell, first, end in notebook.placed() if cell.uri == uri),
             (notebook.first_line(uri), 0),
@@ -170,7 +170,7 @@ class Notebooks:
                 yield {"uri": cell.uri, "diagnostics": told}
 
     def _related(self, diagnostic: Json, before: Json) -> Json:
-        """With the places of its evidence, which may lie in other cells and files."""
+        """A diagnostic with the places of its evidence, which may be in other cells and files."""
         del diagnostic["relatedInformation"]
         related = [
             {**one, "location": self._location(one["location"])}
@@ -186,7 +186,7 @@ class Notebooks:
         return location
 
     def _edit(self, edit: Json) -> Json:
-        """A workspace edit, that of a notebook as edits of its cells."""
+        """A workspace edit in which edits of a notebook become edits of its cells."""
         made = dict(edit)
         if isinstance(edit.get("documentChanges"), list):
             made["documentChanges"] = [part for one in edit["documentChanges"] for part in self._parts(one)]
@@ -214,7 +214,7 @@ class Notebooks:
 
 
 def _cell_edit(notebook: OpenNotebook, edit: Json) -> tuple[Cell, Json]:
-    """An edit of the script as one of a cell; before a heading is at the end of the cell above it."""
+    """An edit of the script as an edit of a cell. An edit before a heading goes to the end of the cell above it."""
     start, end = edit["range"]["start"], edit["range"]["end"]
     places = list(notebook.placed())
     cell, first, after = next((place for place in places if start["line"] <= place[2]), places[-1])
@@ -239,7 +239,7 @@ def _line_of(item: Any, otherwise: int) -> int:
 
 
 def _moved(value: Any, by: int) -> Any:
-    """A JSON value with all its positions moved by so many lines."""
+    """A JSON value with all its positions moved by ``by`` lines."""
     if isinstance(value, list):
         return [_moved(one, by) for one in value]
     if not isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Runs on the host of the setting ``profile.host``: the run of a request, and its progress."""
+"""Runs a request on the host of the setting ``profile.host``, and reports its progress."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FRACTIONS = {
     "try": 0.95,
     "analyse": 0.97,
 }
-"""Progress at the beginning of a stage; a host prints the stages only."""
+"""Progress at the beginning of each stage. A host prints only the names of the stages."""
 
 
 def captured_on_host(
@@ -53,7 +53,7 @@ def captured_on_host(
 
 
 def host_run(asked: LaunchedRun) -> HostRun:
-    """The same run on its host, which chooses the interpreter: the request's is one of this machine."""
+    """The same run on its host. The host chooses the interpreter, because the request names one of this machine."""
     request = asked.request
     directory = request.working_directory or Path.cwd()
     options = ["--device", request.device, "--steps", str(request.steps)]
@@ -75,7 +75,7 @@ def host_run(asked: LaunchedRun) -> HostRun:
 
 
 def check_measured_here(profile: Profile, command: str) -> None:
-    """Raise UsageError for the profile of a host in a command that measures on this machine."""
+    """Raise UsageError if the profile is from a host and the command measures on this machine."""
     host = profile.environment.device.host
     if host:
         raise UsageError(

@@ -22,7 +22,7 @@ class ProfileOptions:
     batchPoints: int | None = None
     device: str | None = None
     gpu: str | None = None
-    """A GPU to predict for, which need not be present: the script is traced, not run."""
+    """The GPU to predict for. It need not be present: the script is traced, not run."""
     env: Mapping[str, str] | None = None
     """Environment variables, which override those of the settings."""
     cwd: str | None = None

@@ -40,7 +40,8 @@ class _EditedFiles:
     def read(self, path: str) -> SourceText:
         """The current text of a file. Raises UsageError if it cannot be read.
 
-        Raises RewriteRefused for a settings file that the editor does not send: it could hold another text there.
+        Raises RewriteRefused for a settings file that the editor does not send, because its buffer may differ from
+        the disk.
         """
         if is_settings_file(path) and not self.server.settings_files.are_known(path):
             name = os.path.basename(path)

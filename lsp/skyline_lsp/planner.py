@@ -34,20 +34,20 @@ _MOST_ROWS = 200
 
 @dataclass(slots=True)
 class Planner:
-    """Makes plans, and remembers the latest ones with the shape traces that they are made from."""
+    """Makes plans, and caches the latest plans and the shape traces they are made from."""
 
     task: BackgroundTask
     _plans: OrderedDict[tuple[PlanParams, str], Plan] = field(
         default_factory=OrderedDict[tuple[PlanParams, str], Plan]
     )
-    """By the question and the id of the trace that answers it; empty for a described transformer."""
+    """Plans by question and id of the trace used. The id is empty for a described transformer."""
     _traces: OrderedDict[LaunchedRun, Profile] = field(default_factory=OrderedDict[LaunchedRun, Profile])
 
     async def plan(self, state: ScriptState, asked: PlanParams) -> Plan:
         """Rank strategies. Raises SkylineError, or its subclass Cancelled.
 
-        Raises UsageError if the question cannot be read, and during another plan. A script without a trace for the
-        cluster's GPU is traced by shape first, which needs trust and takes some seconds.
+        Raises UsageError if the question cannot be read, and while another plan is being made. A script without a
+        trace for the cluster's GPU is traced by shape first, which needs trust and takes some seconds.
         """
         folder = Path(state.path).parent
         cluster = cluster_named(_beside(folder, asked.cluster, ".toml"))
@@ -101,7 +101,7 @@ class Planner:
         return made
 
     def _trace_of(self, state: ScriptState, cluster: ClusterSpec) -> Profile | None:
-        """A trace of the current code for the cluster's GPU; for a recording without a script, the recording."""
+        """A trace of the current code for the cluster's GPU. A recording without a script is its own trace."""
         prepared = state.prepared
         if Path(state.path).suffix not in {".py", ".pyw", ".ipynb"}:
             if prepared is None:
@@ -124,7 +124,10 @@ class Planner:
         return replace(made, request=request, host="")
 
     def _require_free(self, state: ScriptState, *, traces: bool) -> None:
-        """Raise UsageError during another plan. A script to trace needs trust, too, and must not be profiled now."""
+        """Raise UsageError while another plan is being made.
+
+        A script to be traced also needs trust, and must not be profiled at the same time.
+        """
         if traces:
             self.task.require_free(state, "is being planned", "Plan it")
         elif self.task.path:
@@ -143,7 +146,7 @@ def _id_of(trace: Profile | None) -> str:
 
 
 def _beside(folder: Path, name: str, suffix: str) -> str:
-    """A file's name relative to the script's folder; other names as they are."""
+    """The path of a file name relative to the script's folder. Other names are returned unchanged."""
     return str(folder / Path(name).expanduser()) if name.endswith(suffix) else name
 
 

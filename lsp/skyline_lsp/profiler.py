@@ -39,7 +39,7 @@ Started = Literal["started", "running", "restarted"]
 
 @dataclass(slots=True)
 class _Run:
-    """A job with what was asked for, and the newer one to start after it, if any."""
+    """A job with its request, and the newer request to start after it, if any."""
 
     asked: LaunchedRun
     texts: dict[str, str | None]
@@ -143,7 +143,7 @@ class Profiler:
         return self.warm_pool.start if self.server.warm_start else start_fresh
 
     def run_for(self, state: ScriptState, *, by_hand: bool = True) -> LaunchedRun:
-        """The request with its launcher and its machine. A notebook has no launcher."""
+        """The request together with its launcher and machine. A notebook has no launcher."""
         settings, options = self.server.settings_at(state.path), state.options
         chosen = options.launcher if options.launcher is not None else settings.profile.launcher
         launcher = () if is_notebook(state.path) else chosen
@@ -177,7 +177,7 @@ class Profiler:
         )
 
     def host_of(self, state: ScriptState) -> str:
-        """The machine that runs a script; empty: this one, where predictions are made too."""
+        """The machine that runs a script; empty: this machine. Predictions are always made on this machine."""
         settings, options = self.server.settings_at(state.path), state.options
         gpu = options.gpu if options.gpu is not None else settings.gpu
         return "" if gpu else settings.profile.host or ""
@@ -187,7 +187,7 @@ class Profiler:
         return {path: text.text if text is not None else None for path, text in current.items()}
 
     def _texts_of(self, prepared: Prepared) -> dict[str, str | None]:
-        """The texts that a profile was made of."""
+        """The texts that were profiled, by path."""
         paths = {*prepared.sources, *(place.file for place in prepared.settings)}
         texts = {path: prepared.as_profiled(path, self.server.texts.current) for path in paths}
         return {path: text.text for path, text in texts.items() if text is not None}
@@ -243,7 +243,7 @@ class Profiler:
             self.server.refresher.lenses()
 
     def _known(self, state: ScriptState, run: _Run, known: Known) -> None:
-        """Send the first results of a run, and watch the files that it has read."""
+        """Send the first results of a run, and watch the files that the run has read."""
         if state.job is None or run.next is not None:
             return
         state.job.known = known
@@ -306,5 +306,5 @@ class Profiler:
 
 
 def _is_newer(one: ProfileReport, other: ProfileReport) -> bool:
-    # Timestamps have a resolution of one second: on a tie the other profile counts as newer.
+    # Timestamps have a resolution of one second. On a tie, ``one`` counts as newer.
     return one.id != other.id and datetime.fromisoformat(one.created) >= datetime.fromisoformat(other.created)

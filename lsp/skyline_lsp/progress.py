@@ -58,8 +58,8 @@ class ProgressBar:
     def end(self, message: str, *, told: bool = False, more: str = "") -> None:
         """Close the bar. Most clients show the message for a moment.
 
-        ``told``: another message already reports the end, so no second one is sent. ``more`` follows the message
-        where it is not gone after a moment.
+        ``told``: another message already reports the end, so no second one is sent. ``more`` is added only in clients
+        that show a lasting message.
         """
         self._close(message)
         if not told:

@@ -71,7 +71,7 @@ class Saves:
         self._settle()
 
     def about_to_save(self, path: str, reason: types.TextDocumentSaveReason) -> None:
-        """Record why the client is about to save. Clients that do not tell save by hand."""
+        """Record why the client is about to save. A client that gives no reason counts as saving by hand."""
         if reason == types.TextDocumentSaveReason.Manual:
             self._automatic.discard(path)
         else:
@@ -100,7 +100,7 @@ class Saves:
     def _wanted(self, state: ScriptState) -> bool:
         """True if a save of the script in its current state should be measured."""
         server, settings = self._server, self._server.settings_at(state.path)
-        # On a host a run has the network of that host.
+        # A run on a host uses the network of that host, which the setting cannot restrict.
         kept_here = settings.network == "loopback" and server.profiler.host_of(state) != ""
         return (
             server.trusted

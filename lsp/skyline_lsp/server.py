@@ -173,7 +173,7 @@ class SkylineServer(LanguageServer):
             await asyncio.wait_for(self.settings_known.wait(), _SETTINGS_TIMEOUT_S)
 
     def settings_at(self, path: str | None) -> Settings:
-        """The effective settings of a file. None: the settings of all files."""
+        """The effective settings of a file. ``path`` None: the settings that apply to all files."""
         return self.book.at(path)
 
     def state_of(self, uri: str) -> ScriptState | None:

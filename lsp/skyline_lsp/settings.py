@@ -45,12 +45,12 @@ class SettingsBook:
         self.forget()
 
     def from_client(self, values: Mapping[str, object]) -> None:
-        """Set the client's configuration by workspace folder. The empty string holds that of all folders."""
+        """Set the client's configuration by workspace folder. The key "" holds the configuration of all folders."""
         self._by_folder = {folder: from_editor(value) for folder, value in values.items()}
         self.forget()
 
     def at(self, path: str | None) -> Settings:
-        """The effective settings of a file. None: the settings of all files."""
+        """The effective settings of a file. ``path`` None: the settings that apply to all files."""
         return self.resolved(path).settings
 
     def resolved(self, path: str | None) -> Resolved:

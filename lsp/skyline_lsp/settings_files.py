@@ -1,4 +1,4 @@
-"""The settings files that profiles refer to: asks the client for their documents, and for nothing of other files."""
+"""The settings files that profiles refer to. The client is asked for their documents, and for no other files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class SettingsFiles:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def follow(self, state: ScriptState) -> None:
-        """Ask for the settings files of a script's profile, each once. Files outside its project are left alone."""
+        """Ask for the settings files of a script's profile, each once. Files outside its project are ignored."""
         new = {path for path in state.settings_files() if is_settings_file(path)} - self._asked
         inside = {path for path in new if self._is_inside(state, path)}
         if inside and self._synchronises():
@@ -46,7 +46,7 @@ class SettingsFiles:
     def are_known(self, path: str) -> bool:
         """True if the text of a settings file is known as the user sees it, so that it can be edited.
 
-        The client has sent the document; or sends it once it is opened; or works on files.
+        That is so if the client has sent the document, will send it when it is opened, or works on files.
         """
         server = self._server
         return server.saves.follows_disk or path in self._sent or server.texts.at(path) is not None
@@ -80,7 +80,7 @@ class SettingsFiles:
 
 
 def _registrations(able: types.ClientCapabilities, path: str) -> list[types.Registration]:
-    """All that concerns one file. The pattern has its name alone: the client may open it through a link."""
+    """All registrations for one file. The pattern has only its name, because the client may open it through a link."""
     name = _GLOB_CHARACTERS.sub(lambda found: f"[{found[0]}]", os.path.basename(path))
     of_file = types.TextDocumentFilterPattern(f"**/{name}", scheme="file")
     document = able.text_document or types.TextDocumentClientCapabilities()

@@ -38,7 +38,7 @@ _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 @dataclass(frozen=True, slots=True)
 class FunctionCost:
-    """A function or class with its cost per iteration. ``line`` is that of its definition or first decorator.
+    """A function or class with its cost per iteration. ``line`` is the line of its definition or first decorator.
 
     A function's cost excludes the functions nested in it. A class's cost includes all its methods. ``bound`` is the
     bottleneck of most of that time, empty if unknown.
@@ -136,7 +136,7 @@ class Prepared:
     def as_profiled(self, path: str, now: Read) -> SourceText | None:
         """The text of a file as it was profiled. None if it is not known.
 
-        Of a settings file only the numbers of settings are known: it is the present text with these numbers.
+        In a settings file only the values of known settings were recorded: returns the current text with these values.
         """
         if path in self.sources:
             return self.sources[path]
@@ -245,7 +245,7 @@ class ScriptState:
             return False
         for place in self.prepared.settings:
             now = texts.current(place.file)
-            # Compare the number alone: the rest of the file was not recorded.
+            # Compare only the number: the rest of the file was not recorded.
             if now is None or not still_holds(place, now.text):
                 return True
         return any(differs(texts, source.path, source.text) for source in self.prepared.sources.values())
@@ -318,14 +318,14 @@ class Scripts:
 
 
 def no_profile() -> SkylineError:
-    """The error of a question about a script that was not profiled."""
+    """The error for a question about a script that was not profiled."""
     return SkylineError(
         "There is no profile of this script yet", hint="Run the command skyline.profile first."
     )
 
 
 def differs(texts: Texts, path: str, text: str | None) -> bool:
-    """True if the code of a file is in effect another one than ``text``."""
+    """True if the code of a file behaves differently from ``text``."""
     current = texts.current(path)
     if current is None or text is None:
         return current is not None or text is not None

@@ -11,7 +11,7 @@ from skyline.lazy_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Stdio:
-    """The file descriptor that the client writes to, and what it reads."""
+    """The file descriptor that the client writes to, and the stream that the client reads."""
 
     source: int
     writer: BinaryIO
@@ -20,8 +20,8 @@ class Stdio:
 def reserve_stdio() -> Stdio:
     """Take standard input and output away from everything else in this process and its children.
 
-    A stray ``print`` of Skyline, of a library or of a child process goes to standard error. Nothing else can
-    read the client's messages.
+    A stray ``print`` in Skyline, a library or a child process goes to standard error. Nothing else can read the
+    client's messages.
     """
     source = os.dup(0)
     writer = os.fdopen(os.dup(1), "wb")

@@ -28,11 +28,11 @@ _PIECES_AHEAD = 8
 _PATIENCE_S = 10.0
 """Time limit for the first message. A client on the same machine sends it within milliseconds."""
 _MOST_WAITING = 16
-"""Limit of connections without a first message. Further connections are closed at once."""
+"""Maximum number of connections without a first message. Further connections are closed at once."""
 
 
 def serve_stdio(server: SkylineServer, stdio: Stdio, greeting: Greeting | None = None) -> None:
-    """Serve over what were standard input and output, until the end of the input or the client's ``exit``.
+    """Serve over the reserved standard input and output, until the end of the input or the client's ``exit``.
 
     ``greeting`` has read the first message, and may have answered it.
     """

@@ -43,10 +43,10 @@ class Tuner:
     task: BackgroundTask
 
     async def tune(self, state: ScriptState, asked: TuneParams) -> TuneReport:
-        """Search within the budget; an interrupted search returns its trials.
+        """Search within the budget. An interrupted search returns its trials.
 
-        Raises SkylineError if the unchanged script fails. Raises UsageError if a search is under way: the two would
-        disturb each other's trials.
+        Raises SkylineError if the unchanged script fails. Raises UsageError if another search is running, because the
+        two would disturb each other's trials.
         """
         self.task.require_free(state, "is being tuned", "Tune it")
         prepared = state.profiled()

@@ -32,10 +32,10 @@ Kind = Literal["request", "notification", "event", "command", "options"]
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """One message. ``sent`` is the type of its parameters, ``answer`` that of its result (None: no result).
+    """One message. ``sent`` is the type of its parameters, ``answer`` is the type of its result (None: no result).
 
-    An ``event`` goes to the client, the others come from it. For a ``command``, ``sent`` is the optional second
-    argument; the first is the script's URI.
+    An ``event`` goes to the client; all other messages come from it. For a ``command``, ``sent`` is the type of
+    the optional second argument; the first argument is the script's URI.
     """
 
     name: str

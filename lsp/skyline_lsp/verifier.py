@@ -45,7 +45,7 @@ class Verifier:
     ) -> VerifyReport:
         """Measure a change and compare it with its prediction. ``profile_id`` defaults to the latest profile.
 
-        ``removes`` are what-ifs to take out of the profiled code, for which there is no prediction.
+        ``removes`` are what-ifs to remove from the profiled code. Removals have no prediction.
 
         Raises SkylineError if the verification fails. Raises UsageError if another verification is running: the two
         would disturb each other's measurements.
@@ -136,8 +136,8 @@ class Comparer:
     async def compare(self, state: ScriptState, asked: DevicesParams) -> DevicesReport:
         """Predict the script on each GPU. Raises SkylineError, or its subclass Cancelled.
 
-        Raises UsageError during another comparison, and while the script is being profiled: the comparison would
-        disturb that measurement.
+        Raises UsageError during another comparison, and while the script is being profiled, because the comparison
+        would disturb that measurement.
         """
         self.task.require_free(state, "is being compared", "Compare GPUs")
         chosen = gpus_named(asked.gpus)

@@ -60,7 +60,7 @@ def receive(params: object, kind: type[Params]) -> Params:
 
 
 def answers(kind: type[Params]) -> Callable[[Callable[[Params], Any]], Callable[[Json], Any]]:
-    """Make a handler of plain JSON from one of typed params and a typed result; a SkylineError becomes a refusal."""
+    """Turn a handler with typed params and result into one of plain JSON. A SkylineError becomes an error response."""
 
     def decorate(handler: Callable[[Params], Any]) -> Callable[[Json], Any]:
         async def later(params: Json) -> Any:
@@ -78,7 +78,7 @@ def answers(kind: type[Params]) -> Callable[[Callable[[Params], Any]], Callable[
 
 @contextmanager
 def refusing() -> Iterator[None]:
-    """A SkylineError inside becomes the error response."""
+    """A context in which a SkylineError becomes the error response."""
     try:
         yield
     except SkylineError as error:

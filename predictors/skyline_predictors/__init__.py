@@ -1,6 +1,6 @@
-"""Predicted operator times on hardware that is not here: a table of GPUs, and predictors from simple to learned.
+"""Predicted operator times on hardware that this machine does not have: a table of GPUs, and several predictors.
 
-``predict_kernels`` and ``predict_graph`` answer for rows of measured data; they are loaded when first asked for.
+``predict_kernels`` and ``predict_graph`` answer for rows of measured data. Both are imported on first access.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Shares of their data sheets that GPUs reach, as ``benchmarks/calibrate_roofline.py`` found it."""
+"""The shares of their data-sheet peaks that GPUs reach, found by ``benchmarks/calibrate_roofline.py``."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Spread(msgspec.Struct, frozen=True):
 class Constants(msgspec.Struct, frozen=True):
     """The calibrated figures.
 
-    ``compute_share``, ``convolution_share`` and ``bandwidth_share`` are the sustained shares of the stated peaks by
-    compute capability; one that was not measured takes those of ``newest``. ``traffic`` is by class how often the
-    bytes of an operator cross the memory bus, ``long_softmax_traffic`` that of softmax over rows too long for
-    registers. ``overhead_us`` is the part of the measurements outside the kernel; predictions omit it. ``known`` is
-    the spread on the GPUs that were measured, ``left_out`` that on each of them when the others alone were
-    calibrated with, by class.
+    ``compute_share``, ``convolution_share`` and ``bandwidth_share`` are the sustained shares of the stated
+    peaks by compute capability. A capability without measurements takes the shares of ``newest``. ``traffic``
+    is, by class, how often the bytes of an operator cross the memory bus; ``long_softmax_traffic`` is the
+    same for softmax over rows too long for registers. ``overhead_us`` is the part of the measurements outside
+    the kernel; predictions omit it. ``known`` is the spread by class on the measured GPUs. ``left_out`` is
+    the spread on each of them when only the others were used for calibration.
     """
 
     matrix: MatrixConstants
@@ -46,5 +46,5 @@ class Constants(msgspec.Struct, frozen=True):
 
 @cache
 def constants() -> Constants:
-    """Those that ship with the package."""
+    """The constants that ship with the package."""
     return msgspec.json.decode(files("skyline_predictors").joinpath(FILE).read_bytes(), type=Constants)

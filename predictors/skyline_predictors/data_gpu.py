@@ -1,4 +1,4 @@
-"""The GPUs that measured data name: from the table of GPUs, and where that lacks one from the data's own figures."""
+"""The GPUs that measured data name: from the table of GPUs, or else from the data's own figures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FILE = "devices.csv"
 def gpu_of(name: str, folder: Path | None = None) -> GpuSpec:
     """The GPU that the data in ``folder`` call ``name``.
 
-    The full name that the data give it decides, since short ones leave open which board is meant.
+    The full name in the data takes precedence, because a short name does not say which board is meant.
 
     Raises:
         UsageError: neither the table of GPUs nor the data know it.
@@ -42,7 +42,7 @@ _SHORT = {
     "A100-SXM-40": "A100-40GB",
     "A100-80": "A100-80GB",
 }
-"""GPUs by their names in the public measurements, where the same word means another board elsewhere."""
+"""GPUs by their names in the public measurements, where these names mean other boards than in the table of GPUs."""
 
 
 @cache
@@ -76,7 +76,7 @@ def _of_row(name: str, row: Mapping[str, str]) -> GpuSpec:
         clock_mhz=int(number("clock_mhz")),
         l2_bytes=int(number("l2_mb") * 2**20),
         compute_capability=(8, 0),
-        # Not told: then nothing is taken off for it.
+        # The data do not state the power. With 0, no power limit is applied.
         board_power_watts=0,
         tflops_fp32=max(number("fp32_gflops"), float(row.get("fp32_matrix_gflops") or 0)) / 1e3,
     )

@@ -16,12 +16,12 @@ _MIB = 1 << 20
 
 @cache
 def gpus() -> tuple[GpuSpec, ...]:
-    """All of them, oldest architecture first, NVIDIA before AMD."""
+    """All GPUs, oldest architecture first, NVIDIA before AMD."""
     text = files("skyline_predictors").joinpath(TABLE).read_bytes()
     return tuple(map(_spec, msgspec.json.decode(text, type=list[dict[str, Any]])))
 
 
 def _spec(row: dict[str, Any]) -> GpuSpec:
-    """A row has memory and cache in MiB, everything else as in ``GpuSpec``."""
+    """The GPU of a row. Memory and cache are in MiB, everything else as in ``GpuSpec``."""
     sizes = {f"{name}_bytes": round(row.pop(f"{name}_mib") * _MIB) for name in ("memory", "l2")}
     return msgspec.convert({**row, **sizes}, GpuSpec)

@@ -24,11 +24,11 @@ HALF_FILE = "kernels_fp16_h100.csv"
 _FAR = 0.3
 _NAME = "predictors"
 Tables = dict[str, dict[str, dict[str, Score]]]
-"""By table, group of rows, and predictor."""
+"""Scores by table, group of rows, and predictor."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Score all predictors and say so as JSON, as a page, or both."""
+    """Score all predictors and write the scores as JSON, as a page, or both."""
     parser = argparse.ArgumentParser(
         prog="python -m skyline_predictors.evaluate", description="Score predictors against measured data."
     )
@@ -60,7 +60,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def evaluate(data: Path, split: str, names: list[str] | None = None) -> dict[str, object]:
-    """All tables, ready for JSON: shares, not per cent.
+    """All tables, ready for JSON. Errors are shares, not per cent.
 
     Raises:
         UsageError: the folder has nothing of the split, one of its files cannot be read, or no predictor is called
@@ -79,7 +79,7 @@ def evaluate(data: Path, split: str, names: list[str] | None = None) -> dict[str
             tables.setdefault(table, {}).setdefault(title, {})[predictor] = found
 
     for name, predictor in predictors.items():
-        # Predictors for machines of their own have nothing to say of these, unless asked for by name.
+        # Predictors for particular machines have no answers for these rows, unless they are named.
         if (names and name not in names) or (not names and hasattr(predictor, "claims")):
             continue
         models = folder.models(predictor)
@@ -154,7 +154,7 @@ def _node_groups(pairs: list[Pair]) -> list[Group]:
 
 
 def _kernel_groups(pairs: list[Pair]) -> list[Group]:
-    """The P4's linear layers apart, whose library changed between the measurements; convolutions apart."""
+    """Groups of kernels. Convolutions and the P4's linear layers, whose library changed, are separate."""
     found: list[Group] = [
         ("unseen GPUs, without convolutions", lambda pair: pair.unseen and pair.kind != "conv"),
         ("seen GPUs, without P4 linear", lambda pair: not pair.unseen and not _p4_linear(pair)),

@@ -1,4 +1,4 @@
-"""Rows of measured kernels as operator shapes: what a predictor is asked for each of them."""
+"""Rows of measured kernels as operator shapes, which predictors take."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ _OPERATORS = {
     "divu": "div",
     "powu": "pow",
 }
-"""The data's words where they are not PyTorch's; a final u stands for a number as the second operand."""
+"""PyTorch's names for the data's words where they differ. A final u marks an operator with a number as second
+operand."""
 
 Row = Mapping[str, object]
 
 
 def shape_of(row: Row) -> OperatorShape:
-    """The operator of one row; columns that its operator has no use for may be missing or empty.
+    """The operator of one row. Columns that the operator does not need may be missing or empty.
 
     Raises:
         UsageError: a column that the operator needs is missing or no size, or its number format is not known.
@@ -68,7 +69,7 @@ def product(
 
 
 def rowwise(op: str, rows: int, columns: int, number_format: str = FLOAT) -> OperatorShape:
-    """An elementwise operator, softmax or layer normalisation on a matrix; ``addu`` and its like take a number."""
+    """An elementwise operator, softmax or layer normalisation on a matrix. ``addu`` and similar take a number."""
     size = (rows, columns)
     inputs = (size, size) if op in _BINARY else (size,)
     name = f"aten::{_OPERATORS.get(op, op)}"
@@ -78,7 +79,7 @@ def rowwise(op: str, rows: int, columns: int, number_format: str = FLOAT) -> Ope
 
 
 def moved(elements: int, number_format: str = FLOAT) -> OperatorShape:
-    """So many elements read or written by an operator that does nothing else."""
+    """An operator that only reads or writes this number of elements."""
     size = (elements,)
     traffic = _BYTES[number_format] * elements
     return OperatorShape("aten::copy_", (size,), (number_format,), (size,), (number_format,), 0, traffic)

@@ -1,4 +1,4 @@
-"""The time of a matrix product on a GPU: tiles handed out in waves, or the memory traffic."""
+"""The time of a matrix product on a GPU: tiles computed in waves, or the memory traffic."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skyline_predictors.memory_levels import Floats
 from skyline_predictors.tiles import sides, waves
 
 _SPLITS = (1, 4)
-"""Into how many parts the inner dimension may be cut, for products with few tiles."""
+"""Numbers of parts into which the inner dimension of products with few tiles may be split."""
 _LEAST_INNER_TO_SPLIT = 512
 _MOST_RESIDENT = 4.0
 
@@ -20,10 +20,10 @@ _MOST_RESIDENT = 4.0
 class MatrixConstants:
     """Calibrated constants, one set for all GPUs.
 
-    ``tile_share`` is the share of a multiprocessor's peak that a tile of so many elements reaches,
-    ``inner_overhead`` what filling and draining a tile costs in steps of the inner dimension. Blocks of up to
-    ``resident_elements`` elements together share one multiprocessor. Where arithmetic and memory traffic take alike
-    long they hinder each other: they combine as the ``overlap``-norm.
+    ``tile_share`` is the share of a multiprocessor's peak that a tile of this many elements reaches.
+    ``inner_overhead`` is the cost of filling and draining a tile, in steps of the inner dimension. Blocks of
+    up to ``resident_elements`` elements together share one multiprocessor. Arithmetic and memory traffic slow
+    each other down if both take equally long: they combine as the ``overlap``-norm.
     """
 
     tile_share: dict[int, float]
@@ -45,13 +45,13 @@ class MatrixShape:
 
     @property
     def flops(self) -> int:
-        """A multiply-add counts as two."""
+        """Number of floating-point operations. A multiply-add counts as two."""
         return 2 * self.batch * self.rows * self.columns * self.inner
 
 
 @dataclass(frozen=True, slots=True)
 class Throughput:
-    """One GPU's sustained rates: multiprocessors, and its rates in flop and bytes per µs."""
+    """One GPU's sustained rates: the number of multiprocessors, and flop and bytes per µs."""
 
     multiprocessors: int
     flop_per_us: float
@@ -60,10 +60,11 @@ class Throughput:
 
 @dataclass(frozen=True, slots=True)
 class TileTimes:
-    """Each product with each tile: arrays with a row per split, then per tile, and a column per product.
+    """Times of each product with each tile: arrays with a row per split, then per tile, and a column per product.
 
-    ``taken`` is the time in µs without the memory traffic of operands. ``filled`` is the part of the tiles that belongs
-    to the result, ``busy`` the part of the multiprocessors' time in which they have a tile.
+    ``taken`` is the time in µs without the memory traffic of operands. ``filled`` is the share of the tiles
+    that belongs to the result, ``busy`` the share of the multiprocessors' time during which they compute a
+    tile.
     """
 
     taken: Floats
@@ -74,10 +75,10 @@ class TileTimes:
 def tile_times(
     shapes: Sequence[MatrixShape], element_bytes: int, gpu: Throughput, constants: MatrixConstants
 ) -> TileTimes:
-    """The times with all tiles, whole and with the inner dimension split.
+    """The times with all tiles, without and with a split of the inner dimension.
 
-    A tile is computed whole even where the product does not fill it, and the last wave takes as long as a full
-    one: both make small and odd shapes slow, by an amount that depends on the number of multiprocessors.
+    A tile is always computed whole, and the last wave takes as long as a full one. Small and odd shapes are
+    therefore slow, by an amount that depends on the number of multiprocessors.
     """
     batch, rows, columns, inner = np.array(
         [(one.batch, one.rows, one.columns, one.inner) for one in shapes], dtype=float
@@ -111,7 +112,7 @@ def matrix_us(
     gpu: Throughput,
     constants: MatrixConstants,
 ) -> Floats:
-    """The time of each product with the best of the tiles in µs."""
+    """The time of each product with the best tile, in µs."""
     best = tile_times(shapes, element_bytes, gpu, constants).taken.min(axis=(0, 1))
     bandwidth = gpu.bytes_per_us * constants.bandwidth_share
     power = constants.overlap

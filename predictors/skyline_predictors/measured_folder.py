@@ -1,4 +1,4 @@
-"""A folder of measured kernels, nodes and models, compared with predictors."""
+"""A folder of measured kernels, nodes and models, for comparison with predictors."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from skyline_predictors.whole_model import NodeTime, model_time, node_times
 _TimeOf = Callable[[str, str, int], NodeTime | None]
 _OPTIONS = ("", "fusion")
 LEAST_NODE_MS = 0.05
-"""Nodes that take less are mostly the timing itself."""
+"""Nodes that take less time consist mostly of the timing overhead."""
 
 
 @dataclass(frozen=True)
 class MeasuredFolder:
     """One split of the data in ``path``: the names of its files end in ``split``.
 
-    Rows that cannot be scored are left out, and ``left_out`` has their number and the reason.
+    ``left_out`` holds the reason for each omission of rows, with their number.
     """
 
     path: Path
@@ -47,7 +47,7 @@ class MeasuredFolder:
         )
 
     def check(self) -> None:
-        """See whether there is anything to score; files that are missing are among what is left out.
+        """Check that there is something to score. Missing files are noted in ``left_out``.
 
         Raises:
             UsageError: the folder holds none of the split's files.
@@ -68,16 +68,16 @@ class MeasuredFolder:
 
     @cached_property
     def _learned_from(self) -> frozenset[str]:
-        """GPUs that a training file has kernels of, by the roles that the data give them."""
+        """GPUs with kernels in a training file, by the roles that the data assign to them."""
         rows = _optional(self.path / "devices.csv")
         return frozenset(row.get("gpu") or "" for row in rows if row.get("role") == "train")
 
     def is_unseen(self, gpu: str) -> bool:
-        """True where nothing was learned from kernels of a GPU: for all that the data do not list as learned from."""
+        """True unless the data list the GPU as one whose kernels were used for training."""
         return gpu not in self._learned_from
 
     def kernels(self, predictor: OperatorPredictor, file: str | None = None) -> list[Pair]:
-        """Raw kernels; convolutions among them."""
+        """Measured kernels, including convolutions."""
         by_gpu: dict[str, list[tuple[Row, OperatorShape, float]]] = defaultdict(list)
         why: dict[str, int] = defaultdict(int)
         name = file or self.files[0]
@@ -109,7 +109,7 @@ class MeasuredFolder:
         return pairs
 
     def models(self, predictor: OperatorPredictor, option: str = "") -> list[Pair]:
-        """Whole models on one GPU: as written, or with ``fusion`` by a compiler."""
+        """Whole models on one GPU. With the option ``fusion``, a compiler has fused their operators."""
         pairs: list[Pair] = []
         for row in self.labels(option):
             try:
@@ -132,13 +132,13 @@ class MeasuredFolder:
         return pairs
 
     def labels(self, option: str = "") -> list[Row]:
-        """The measured whole models whose graph is in the folder."""
+        """The measured whole models whose graphs are in the folder."""
         return [
             row for row in self._measured_models() if (row.get("option") or "") == option and self._has(row)
         ]
 
     def without_graph(self) -> list[str]:
-        """Measured models that nothing can be said of."""
+        """Measured models that cannot be predicted, because their graph is missing."""
         return [
             f"{row.get('model')} {row.get('mode')} {row.get('seq')}-{row.get('batch')} on {row['gpu']}"
             for row in self._measured_models()
@@ -162,7 +162,7 @@ class MeasuredFolder:
         return bool(row.get("graph")) and has_graph(row["graph"], self.path)
 
     def nodes(self, predictor: OperatorPredictor) -> tuple[list[Pair], list[Pair]]:
-        """Nodes inside of models, forward and backward."""
+        """Nodes of models, forward and backward."""
         known: dict[tuple[str, str], dict[int, NodeTime]] = {}
 
         def time_of(graph: str, gpu: str, number: int) -> NodeTime | None:
@@ -178,7 +178,7 @@ class MeasuredFolder:
         return self._nodes(time_of)
 
     def published_models(self) -> dict[str, list[Pair]]:
-        """The same models by the predictors whose answers are in the folder."""
+        """The same models as predicted by the predictors whose answers are in the folder."""
         truths = {
             (row["model"], row["gpu"], row["mode"], row["seq"], row["batch"]): row for row in self.labels()
         }
@@ -201,7 +201,7 @@ class MeasuredFolder:
         return dict(found)
 
     def published_kernels(self, file: str, column: str) -> list[Pair]:
-        """The kernels of a file by another predictor, whose answers are in a column of it."""
+        """The kernels of a file as predicted by another predictor, whose answers are in the column."""
         return [
             Pair(
                 row["gpu"], row["op"], row["op"], _number(row, "latency_ms"), _number(row, column),
@@ -212,7 +212,7 @@ class MeasuredFolder:
         ]  # fmt: skip
 
     def published_nodes(self) -> dict[str, tuple[list[Pair], list[Pair]]]:
-        """The same nodes by those predictors."""
+        """The same nodes as predicted by the predictors whose answers are in the folder."""
         answers: dict[str, dict[tuple[str, str, int], NodeTime]] = defaultdict(dict)
         for row in _optional(self.path / "published_op_predictions.csv.gz"):
             number = _node(row)
@@ -252,7 +252,7 @@ def _answered(
 
 
 def _optional(path: Path) -> Iterator[Row]:
-    """The rows of a file, none where it is missing: not every split has all of them.
+    """The rows of a file. Empty if it is missing, because not every split has all files.
 
     Raises:
         UsageError: it is there and cannot be read.
@@ -278,10 +278,10 @@ def _number(row: Mapping[str, str | None], name: str) -> float:
 
 
 def _said(error: UsageError) -> str:
-    """The error, without the hint."""
+    """The message of the error, without its hint."""
     return str(error).partition("\n")[0]
 
 
 def _node(row: Mapping[str, str | None]) -> int:
-    """The number of a node, -1 without one."""
+    """The number of a node. -1 if the row has none."""
     return int(_number(row, "node")) if row.get("node") else -1

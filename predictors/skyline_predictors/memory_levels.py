@@ -1,4 +1,4 @@
-"""Times of the levels of a GPU that data pass through: multiprocessors, second-level cache, memory."""
+"""Times of the parts of a GPU that data pass through: multiprocessors, second-level cache, memory."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ Floats = NDArray[np.float64]
 
 
 def together(power: float, *times_us: Floats) -> Floats:
-    """Times of levels that work side by side: at least the longest.
+    """Time of work that runs in parallel on several levels: at least the longest of its times.
 
-    Where several take alike long they hinder each other, as the norm of this power has it.
+    Levels slow each other down if several take equally long. The norm of this power describes it.
     """
     longest: Any = np.maximum(reduce(np.maximum, times_us), 1e-12)
     return longest * sum((one / longest) ** power for one in times_us) ** (1 / power)

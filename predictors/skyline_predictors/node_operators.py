@@ -1,8 +1,9 @@
-"""The kernels behind a node of an operator graph: forward, backward, and adding up gradients.
+"""The kernels of a node in an operator graph: forward, backward, and the accumulation of gradients.
 
-Each node launches the kernels with which PyTorch 2.1 computes it, whatever its name: a view launches nothing, the
-gradient of a sum is the gradient itself, softmax's gradient takes two kernels. In data that time nodes one by one, the
-gradient functions ran with their own gradients recorded (``recorded``), where dropout takes longer ways.
+Each node launches the kernels with which PyTorch 2.1 computes it, whatever its name: a view launches nothing,
+the gradient of a sum is the gradient itself, softmax's gradient takes two kernels. In data that time nodes
+one by one, the gradient functions ran with their own gradients recorded (``recorded``), which makes dropout
+take a longer path.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ _POINTWISE = frozenset(
         "bernoulli",
     }
 )  # fmt: skip
-"""Names of calls without a kind of their own that launch one kernel over their tensors. Conversions (``to``, ``type``)
-are none of them: everything in the data is float32 already, and stays what it is."""
+"""Names of calls without a kind of their own that launch one kernel over their tensors. Conversions (``to``,
+``type``) are not included: everything in the data is float32 already and stays so."""
 _LOOKUPS = ("embedding", "embed_", "wte", "wpe")
 
 
@@ -43,7 +44,7 @@ class NodeWork:
 
 
 def node_work(node: GraphNode, *, training: bool, recorded: bool = False) -> NodeWork:
-    """Kernels that a node launches; without ``training`` only forward."""
+    """Kernels that a node launches. Without ``training``, forward only."""
     forward, backward = _FORWARD.get(node.kind, _other)(node), ()
     accumulate: Shapes = ()
     if training:
@@ -56,7 +57,7 @@ def node_work(node: GraphNode, *, training: bool, recorded: bool = False) -> Nod
 
 
 def call_name(node: GraphNode) -> str:
-    """The called function, without the number that distinguishes calls of one kind."""
+    """The called function, without the number that distinguishes calls of the same function."""
     return _NUMBER.sub("", node.name)
 
 
@@ -72,7 +73,7 @@ def _nothing(node: GraphNode) -> Shapes:
 
 
 def _tensors(node: GraphNode) -> list[Size]:
-    """Inputs that are more than a number."""
+    """Inputs that have more than one number."""
     found = [size for size in node.inputs if prod(size) > 1]
     return found or [node.output]
 
@@ -86,7 +87,7 @@ def _products(node: GraphNode, phase: str) -> Shapes:
     for row in node.phase(phase):
         if row["op"] in ("linear", "bmm"):
             batch, rows, columns, inner = (int(float(row[name] or 1)) for name in "bmnk")
-            # Only the forward one adds a bias; gradients are plain products.
+            # Only the forward product adds a bias. Gradients are plain products.
             shape = product(row["op"], batch, rows, columns, inner)
             if phase == "bw" and row["op"] == "linear":
                 shape = _plain(shape)
@@ -125,7 +126,7 @@ def _lookup(node: GraphNode) -> Shapes:
 
 
 def _lookup_backward(node: GraphNode) -> Shapes:
-    """The gradient of the whole table is zeroed, then rows are added to it."""
+    """Kernels that zero the gradient of the whole table and then add rows to it."""
     table = [int(float(row["cols"])) for row in node.phase("acc") if row.get("cols")]
     zeroed = tuple(pointwise("zero_", (), (size,)) for size in table)
     return (*zeroed, pointwise("embedding_dense_backward", (node.output,), node.output))
@@ -162,7 +163,7 @@ def _pow_backward(node: GraphNode) -> Shapes:
 
 
 def _softmax_backward(node: GraphNode) -> Shapes:
-    """PyTorch multiplies gradient and output first, then normalises over the rows."""
+    """Kernels of softmax's gradient: PyTorch multiplies gradient and output first, then normalises over the rows."""
     size = node.output
     return (
         pointwise("mul", (size, size), size),
@@ -171,7 +172,7 @@ def _softmax_backward(node: GraphNode) -> Shapes:
 
 
 def _norm_backward(node: GraphNode) -> Shapes:
-    """The gradient of the input, and in a second kernel those of the weights, which read the same once more."""
+    """Kernels of the gradient of the input, and of the weights' gradients, which read the same data again."""
     size = node.output
     return (
         pointwise("native_layer_norm_backward", (size, size), size),
@@ -180,7 +181,7 @@ def _norm_backward(node: GraphNode) -> Shapes:
 
 
 def _dropout(node: GraphNode) -> Shapes:
-    # One byte of mask for each element.
+    # The mask has one byte for each element.
     return (pointwise("native_dropout", (node.output,), node.output, extra_bytes=prod(node.output)),)
 
 
@@ -196,7 +197,7 @@ def _dropout_backward(node: GraphNode, *, recorded: bool) -> Shapes:
 
 
 def _extremum_backward(node: GraphNode) -> Shapes:
-    """Equal ones share the gradient: compared twice, halved, chosen, masked."""
+    """Kernels that share the gradient among equal elements: compare twice, halve, choose, mask."""
     size, count = node.output, prod(node.output)
     return (
         pointwise("eq", (size,), (), extra_bytes=count),
@@ -217,7 +218,7 @@ def _mean_backward(node: GraphNode) -> Shapes:
 
 
 def _other(node: GraphNode) -> Shapes:
-    """Calls without a kind of their own: mostly views and sizes, which launch nothing."""
+    """Kernels of calls without a kind of their own: mostly views and sizes, which launch nothing."""
     name = call_name(node)
     if (
         any(mark in name for mark in _LOOKUPS)
@@ -246,16 +247,16 @@ _PASSIVE = frozenset({
     "size", "getattr", "view", "reshape", "unsqueeze", "expand", "split", "getitem", "to", "type", "float",
     "finfo", "full", "dim",
 })  # fmt: skip
-"""Calls of a compiled graph that leave all values where they are."""
+"""Calls of a compiled graph that do not move any values."""
 
 
 def _fused(node: GraphNode) -> Shapes:
-    """Operators that a compiler made one kernel: it reads their outer inputs and writes their outer outputs.
+    """One kernel for the operators that a compiler fused. It reads their outer inputs and writes their outer outputs.
 
-    Groups that only ask for sizes or views launch none.
+    Groups that only compute sizes or views launch none.
     """
     names = [_NUMBER.sub("", name) for name in node.name.split(_JOINED)]
-    # The sum of two sizes, for the view that follows.
+    # The sum of two sizes belongs to the view that follows.
     sums = {
         place
         for place, name in enumerate(names[:-1])

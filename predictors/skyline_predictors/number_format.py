@@ -1,4 +1,4 @@
-"""Number formats: how wide they are, and how fast a GPU multiplies in them."""
+"""Number formats: their width, and the speed at which a GPU multiplies in them."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ ELEMENT_BYTES = {
     "bool": 1,
 }
 MEASURED = "float32"
-"""The only format in which times were measured."""
+"""The only format with measured times."""
 _FP32_PER_FP64 = 32
-"""Factor by which 64-bit arithmetic is slower where the maker does not state it."""
+"""Factor by which 64-bit arithmetic is slower if the maker does not state it."""
 
 
 def peak_tflops(gpu: GpuSpec, number_format: str) -> float:
-    """Dense TFLOP/s of matrix products; formats without hardware of their own run at the speed of float32."""
+    """Dense TFLOP/s of matrix products. Formats without hardware support run at the speed of float32."""
     if number_format in ("float64", "complex64", "complex128"):
         return gpu.tflops_fp64 or gpu.tflops_fp32 / _FP32_PER_FP64
     return gpu.tflops_in(number_format)

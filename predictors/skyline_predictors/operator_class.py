@@ -1,4 +1,4 @@
-"""The class of an operator: each reaches a share of the hardware's limits of its own."""
+"""The class of an operator. Each class reaches its own share of the hardware's limits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import lru_cache
 
 
 class OperatorClass(str, Enum):
-    """Classes that are calibrated, or left uncalibrated, together."""
+    """Classes of operators that are calibrated together, or not at all."""
 
     MATRIX = "matrix"
     CONVOLUTION = "convolution"
@@ -21,7 +21,7 @@ class OperatorClass(str, Enum):
     OPTIMIZER = "optimizer"
     COPY = "copy"
     HOST_COPY = "host copy"
-    """Between the host's memory and the GPU's, over the bus."""
+    """Copies between the host's memory and the GPU's, over the bus."""
 
 
 _MARKS: tuple[tuple[OperatorClass, tuple[str, ...]], ...] = (
@@ -45,13 +45,13 @@ _MARKS: tuple[tuple[OperatorClass, tuple[str, ...]], ...] = (
          "::full", "::contiguous", "::constant_pad", "::index", "::slice_backward", "::select_backward", "::arange"),
     ),
 )  # fmt: skip
-# Their names would match what is meant for others.
+# These names would otherwise match the marks of other classes.
 _ELEMENTWISE = ("batch_norm_elemt", "maximum", "minimum", "upsample", "_cell")
 
 
 @lru_cache(maxsize=4096)
 def operator_class(operator: str) -> OperatorClass:
-    """Of an operator such as ``aten::addmm``; anything that is not known is elementwise."""
+    """The class of an operator such as ``aten::addmm``. Unknown operators count as elementwise."""
     name = operator.lower()
     if "::" not in name:
         name = f"aten::{name}"

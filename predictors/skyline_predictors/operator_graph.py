@@ -1,4 +1,4 @@
-"""Operator graphs of whole models, as measured data describe them: nodes in order, and the work of each."""
+"""Operator graphs of whole models from measured data: nodes in order, and the work of each."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ NODES, OPERATORS = "opgraph_nodes.csv.gz", "opgraph_ops.csv.gz"
 class GraphNode:
     """One node of a traced graph.
 
-    ``kind`` is the data's word for its operator (``Linear``, ``VECadd``, ``misc``, …) and ``name`` that of the
-    traced call. The node runs ``repeat`` times: one layer stands for all. ``inputs`` and ``output`` are shapes,
-    numbers among the inputs being tensors of one element. ``work`` are the rows of its primitive operators.
+    ``kind`` is the data's word for its operator (``Linear``, ``VECadd``, ``misc``, …) and ``name`` the name
+    of the traced call. The node runs ``repeat`` times: one layer represents all. ``inputs`` and ``output``
+    are shapes. A number among the inputs is a tensor of one element. ``work`` are the rows of its primitive
+    operators.
     """
 
     number: int
@@ -41,7 +42,7 @@ class GraphNode:
 
 
 def graph_nodes(graph: str, folder: Path) -> tuple[GraphNode, ...]:
-    """The nodes of the graph of that name.
+    """The nodes of the graph with this name.
 
     Raises:
         UsageError: the folder has no such graph.
@@ -56,7 +57,7 @@ def graph_nodes(graph: str, folder: Path) -> tuple[GraphNode, ...]:
 
 
 def has_graph(graph: str, folder: Path) -> bool:
-    """True where the folder describes the graph of that name."""
+    """True if the folder describes the graph with this name."""
     return graph in _graphs(folder)
 
 
@@ -81,7 +82,7 @@ def read_rows(path: Path) -> Iterator[Row]:
 
 @cache
 def _graphs(folder: Path) -> dict[str, tuple[GraphNode, ...]]:
-    """By name; none where the folder describes none.
+    """The graphs of the folder by name. Empty if it has none.
 
     Raises:
         UsageError: the files are there and cannot be read.

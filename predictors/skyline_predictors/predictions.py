@@ -1,4 +1,4 @@
-"""Answers for measured data: kernels by row, whole models by graph, from any installed predictor by name."""
+"""Predictions for measured data: kernels by row, whole models by graph, from any installed predictor by name."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _BUILT_IN = {
     "learned": "skyline_predictors.learned.predictor:LearnedPredictor",
     "mixed": "skyline_predictors.mixed.by_format:ByFormat",
 }
-"""Those of this package, found also where it runs from its sources without having been installed."""
+"""The predictors of this package, which are also found if it runs from its sources without installation."""
 
 
 def all_predictors() -> dict[str, OperatorPredictor]:
-    """Those of this package, then all others that are installed."""
+    """The predictors of this package, then all others that are installed."""
     found: dict[str, OperatorPredictor] = {}
     for name, place in _BUILT_IN.items():
         module, _, attribute = place.partition(":")
@@ -37,10 +37,10 @@ def all_predictors() -> dict[str, OperatorPredictor]:
 def predict_kernels(
     rows: Iterable[Row], predictor: str = DEFAULT, data_dir: str | Path | None = None
 ) -> list[float]:
-    """The time of each measured kernel in ms, as timing its call from outside shows it.
+    """The time of each measured kernel in ms, as timed from outside.
 
-    Rows have the columns of the measured data (``op``, ``gpu`` and the sizes of the operator); others are ignored.
-    ``data_dir`` is where ``devices.csv`` tells of GPUs that the table of GPUs lacks.
+    Rows have the columns of the measured data (``op``, ``gpu`` and the sizes of the operator). Other columns
+    are ignored. ``devices.csv`` in ``data_dir`` describes GPUs that the table of GPUs lacks.
 
     Raises:
         UsageError: the predictor or a GPU is not known, or a row lacks sizes.
@@ -61,9 +61,9 @@ def predict_kernels(
 
 
 def predict_graph(graph: str, gpu: str, data_dir: str | Path, predictor: str = DEFAULT) -> dict[str, float]:
-    """A whole model in ms: ``e2e_ms``, and its parts ``fw_ms`` and ``bw_ms`` (0 for inference).
+    """The time of a whole model in ms: ``e2e_ms``, and its parts ``fw_ms`` and ``bw_ms`` (0 for inference).
 
-    ``graph`` is the name of one in ``data_dir``'s operator graphs, ``gpu`` as the data call it.
+    ``graph`` is a name in ``data_dir``'s operator graphs, ``gpu`` a name that the data use.
 
     Raises:
         UsageError: the predictor, the graph or the GPU is not known.
@@ -73,7 +73,7 @@ def predict_graph(graph: str, gpu: str, data_dir: str | Path, predictor: str = D
 
 
 def measured_us(predictor: OperatorPredictor, shapes: list[OperatorShape], device: GpuSpec) -> list[float]:
-    """The measured time of each operator: a predictor may know its parts other than the kernel."""
+    """The time of each operator as it would be measured. A predictor may know about time outside the kernel."""
     own = getattr(predictor, "measured_us", None)
     if own is not None:
         return list(own(shapes, device))
@@ -87,7 +87,7 @@ def measured_us(predictor: OperatorPredictor, shapes: list[OperatorShape], devic
 def intervals(
     predictor: OperatorPredictor, shapes: list[OperatorShape], device: GpuSpec
 ) -> list[tuple[float, float]]:
-    """Low and high ends of the same measurements, as factors of their values."""
+    """Low and high ends of the intervals of the same measurements, as factors on the values."""
     answers: list[OperatorTime] = list(predictor.predict(shapes, device))
     return [(one.time_us.low / one.time_us.value, one.time_us.high / one.time_us.value) for one in answers]
 

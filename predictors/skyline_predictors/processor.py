@@ -1,4 +1,4 @@
-"""Operator times on a processor from shapes alone: arithmetic and traffic at typical shares of what it can do."""
+"""Operator times on a processor from shapes alone: arithmetic and traffic at typical shares of its limits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skyline_predictors.number_format import ELEMENT_BYTES
 from skyline_predictors.operator_class import OperatorClass, operator_class
 
 _OVERHEAD_US = 2.0
-"""Dispatch of one operator and, where several threads work, their start and end."""
+"""Dispatch of one operator. With several threads, also their start and end."""
 _SHARE = {
     OperatorClass.MATRIX: 0.6,
     OperatorClass.CONVOLUTION: 0.4,
@@ -23,16 +23,16 @@ _SHARE = {
     OperatorClass.RECURRENT: 0.3,
 }
 _AMD_CONVOLUTIONS = 0.8
-"""Convolutions on AMD's processors, whose clock is far above the nominal one: 1.25 was seen with AVX-512
-(``sweep_curves``); others were not measured."""
+"""Share for convolutions on AMD's processors, whose clock is far above the nominal one: 1.25 was seen with
+AVX-512 (``sweep_curves``). Other vector units were not measured."""
 _CACHE_FACTOR = 3.0
-"""Speed of the shared cache over that of memory."""
+"""Speed of the shared cache relative to memory."""
 _TRAFFIC = {OperatorClass.SOFTMAX: 2.0, OperatorClass.NORMALIZATION: 1.5}
 _SPREAD = (0.4, 2.5)
 _RANDOM = "random numbers"
-"""The group of operators that draw them."""
+"""The group of operators that draw random numbers."""
 _FLOP_PER_LANE_AND_CLOCK = 4
-"""The peak counts two units that multiply and add, for each number in a vector."""
+"""The peak counts two units with multiply-add, for each number in a vector."""
 _MOST_LANES = 16
 _DRAW_US = {
     "dropout": 4.5e-3,
@@ -42,15 +42,16 @@ _DRAW_US = {
     "::normal_": 2.5e-3,
     "::exponential_": 15e-3,
 }
-"""A random number of PyTorch's generator, by one thread: measured on an AMD EPYC with AVX-512, PyTorch 2.13."""
+"""Time of a random number of PyTorch's generator in µs, by one thread: measured on an AMD EPYC with AVX-512,
+PyTorch 2.13."""
 _DRAWN_IN_PARALLEL = ("dropout", "bernoulli")
-"""On Intel's processors PyTorch has its threads draw these with MKL; that was not measured."""
+"""On Intel's processors PyTorch draws these in its threads with MKL. This was not measured."""
 _UNPADDED_CHANNELS = 3
-"""Channels of a coloured image: oneDNN has kernels for first layers that read their input as it is."""
+"""Channels of a colour image: oneDNN has kernels for first layers that read their input without padding."""
 
 
 class Processor:
-    """The predictor. Its shares are orders of magnitude; ``skyline calibrate`` puts measurements in their place."""
+    """The predictor. Its shares are orders of magnitude. Measurements by ``skyline calibrate`` replace them."""
 
     name = "processor"
 
@@ -73,14 +74,15 @@ class Processor:
     def _one(self, shape: OperatorShape, device: GpuSpec) -> OperatorTime:
         kind = operator_class(shape.operator)
         if kind is OperatorClass.HOST_COPY:
-            # There is no other memory to copy to: PyTorch returns the tensor as it is.
+            # There is no other memory to copy to, so PyTorch returns the tensor itself.
             return OperatorTime(Interval.exact(0.0), True, kind.value)
         calls = max(1, len(shape.inputs)) if kind is OperatorClass.OPTIMIZER else 1
         moved = shape.bytes_moved or sum(
             ELEMENT_BYTES.get(dtype, 4) * prod(size)
             for size, dtype in zip(shape.inputs, shape.dtypes, strict=False)
         )
-        # As much as fits the cache comes from there, so that the time has no step where an operand outgrows it.
+        # The part of the bytes that fits the cache moves at its speed, so that the time has no step at the
+        # cache's size.
         cached = min(moved, device.l2_bytes)
         bytes_per_us = device.bandwidth_gb_s * 1e3
         work_us = (moved - cached + cached / _CACHE_FACTOR) * _TRAFFIC.get(kind, 1.0) / bytes_per_us
@@ -102,7 +104,7 @@ class Processor:
 
 
 def _drawing_us(shape: OperatorShape, device: GpuSpec) -> float:
-    """The time to draw a random number for each element; 0 for operators that draw none."""
+    """The time to draw a random number for each element. 0 for operators that draw none."""
     name = shape.operator.lower()
     kind = next((mark for mark in _DRAW_US if mark in name), "")
     if "backward" in name or not kind:
@@ -113,10 +115,10 @@ def _drawing_us(shape: OperatorShape, device: GpuSpec) -> float:
 
 
 def _vectors_filled(shape: OperatorShape, device: GpuSpec) -> float:
-    """The arithmetic of a convolution with its channels in whole vectors, over its own.
+    """Factor on the arithmetic of a convolution from padding its channels to whole vectors.
 
-    Libraries keep images in blocks of as many channels as a vector holds numbers: 24 channels take as long as 32 where
-    a vector holds 16. Groups have kernels of their own.
+    Libraries keep images in blocks of one vector's channels: with vectors of 16 numbers, 24 channels take as
+    long as 32. Grouped convolutions have kernels of their own.
     """
     lanes = _lanes(device)
     found = convolved(shape)
@@ -128,7 +130,7 @@ def _vectors_filled(shape: OperatorShape, device: GpuSpec) -> float:
 
 
 def _lanes(device: GpuSpec) -> int:
-    """The numbers in float32 that a vector of the processor holds, by its peak: 4, 8 or 16."""
+    """The number of float32 values in a vector of the processor, from its peak: 4, 8 or 16."""
     per_clock = device.tflops_fp32 * 1e6 / max(1, device.multiprocessors * device.clock_mhz)
     lanes = round(per_clock / _FLOP_PER_LANE_AND_CLOCK)
     return next((one for one in (_MOST_LANES, 8, 4) if lanes >= one), 1)

@@ -1,4 +1,4 @@
-"""Processors as devices that times can be predicted for: this machine's, and those whose measurements were added."""
+"""Processors as devices that times can be predicted for: this machine's, and those with imported measurements."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from skyline.predict.gpu_spec import PROCESSOR_VENDOR, GpuSpec
 
 _BANDWIDTH_PER_THREAD_GB_S = 8.0
 _MOST_BANDWIDTH_GB_S = 100.0
-"""Assumed where nothing was measured: what one thread draws from memory, and what a socket gives at most."""
+"""Assumed without measurements: the bandwidth that one thread reaches, and the most that a socket reaches."""
 _WATTS_PER_THREAD = 8
-"""Assumed: server processors are rated for four to six watts a core, those of desktops for ten to fifteen."""
+"""Assumed: server processors are rated for four to six watts per core, desktop processors for ten to fifteen."""
 
 
 def processors() -> tuple[GpuSpec, ...]:
-    """This machine's, which is called ``cpu``, then the others that are known."""
+    """This machine's processor, named ``cpu``, then the other known ones."""
     known = [machine for machine, _ in stored() if machine.device == "cpu"]
     here = processor()
-    # The number of PyTorch's threads is known once it was asked.
+    # The number of PyTorch's threads is known after the first query.
     own = next((machine for machine in known if machine.name == here.name), here)
     others = [machine for machine in known if machine.slug != own.slug]
     return (_spec(own, "cpu"), *(_spec(machine, machine.slug) for machine in others))

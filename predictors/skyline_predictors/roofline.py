@@ -1,4 +1,4 @@
-"""Operator times from shapes alone: a roofline whose shares of peak were calibrated on measured GPUs."""
+"""Operator times from shapes alone: a roofline with shares of peak that were calibrated on measured GPUs."""
 
 from __future__ import annotations
 
@@ -26,18 +26,19 @@ from skyline_predictors.shape_reading import (
 )
 
 _LEAST_US = 2.0
-"""No kernel is done sooner than this, however little it does."""
+"""No kernel is faster than this, however little it does."""
 _BUS_GB_S = 12.0
-"""Copies between host and GPU over PCI Express, pinned memory; pageable memory reaches half of it."""
+"""Rate of copies between host and GPU over PCI Express from pinned memory. Pageable memory reaches half of it."""
 _SHARE_OF_MATRIX_SPEED = 0.6
-"""Fused attention does its products at this share of the speed of plain ones: softmax runs in between."""
+"""Speed of fused attention's products relative to plain ones: softmax runs in between."""
 _RECURRENT_STEP_US = 10.0
-"""One step of a recurrent layer has to wait for the one before, however little it computes."""
+"""Least time of one step of a recurrent layer: it waits for the previous step, however little it computes."""
 LONG_ROW = 1024
-"""Softmax over longer rows reads its input twice."""
+"""Softmax reads longer rows twice."""
 _GFLOP_PER_WATT = {"Ada": (100.0, 1000.0)}
 """Rates that a board's power sustains, in plain float32 and on matrix units. Only small boards of this
-architecture meet it: large float32 products on an L4 were measured at a fifth to a quarter of the stated peak."""
+architecture reach this limit: large float32 products on an L4 were measured at a fifth to a quarter of the
+stated peak."""
 _MEASURED_CLASSES = frozenset(
     {
         OperatorClass.MATRIX,
@@ -56,13 +57,13 @@ _TRAFFIC_CLASSES = frozenset(OperatorClass) - {
 }
 _MEASURED_ARCHITECTURES = "P4, P100, V100, T4 and A100"
 _UNMEASURED = Spread(0.5, 2.0)
-"""Of a class or number format without any measurement: a factor of two, independent of the measured spread."""
+"""For a class or number format without any measurement: a factor of two, independent of the measured spread."""
 _UNMEASURED_TRAFFIC = Spread(0.7, 1.5)
-"""The same for work that only moves bytes: its speed depends little on what the bytes mean."""
+"""The same for work that only moves bytes, whose speed depends little on the number format."""
 
 
 class Roofline:
-    """The predictor. ``figures`` replaces the calibrated constants, for calibration itself."""
+    """The predictor. ``figures`` replaces the calibrated constants while they are being calibrated."""
 
     name = "roofline"
 
@@ -91,7 +92,7 @@ class Roofline:
         return found
 
     def measured_us(self, shapes: Sequence[OperatorShape], device: GpuSpec) -> list[float]:
-        """Time of each by itself in µs as measured from outside, without TF32, like the data."""
+        """Time of each operator alone in µs as timed from outside, without TF32, like the data."""
         keys = [(operator_class(shape.operator), deciding_format(shape)) for shape in shapes]
         beside = np.array([self._constants.overhead_us[kind] for kind, _ in keys])
         times: list[float] = (np.maximum(_LEAST_US, self.kernels_us(shapes, keys, device)) + beside).tolist()
@@ -119,13 +120,13 @@ class Roofline:
         return self.spread(kind, gpu, measured=measured), measured
 
     def kernel_us(self, kind: OperatorClass, shape: OperatorShape, number_format: str, gpu: GpuSpec) -> float:
-        """The time on the GPU without launch and without the least time of a kernel."""
+        """The time on the GPU in µs, without the launch and without the least time of a kernel."""
         return float(self.kernels_us([shape], [(kind, number_format)], gpu)[0])
 
     def kernels_us(
         self, shapes: Sequence[OperatorShape], keys: Sequence[OperatorKey], gpu: GpuSpec
     ) -> Floats:
-        """Times of many operators, each of its class and in its number format."""
+        """Times of many operators in µs, each in its class and number format."""
         groups: dict[OperatorKey, list[int]] = defaultdict(list)
         for place, key in enumerate(keys):
             groups[key].append(place)
@@ -146,7 +147,7 @@ class Roofline:
             rate = self._flop_per_us(kind, number_format, gpu)
             return np.maximum(np.array(steps) * _RECURRENT_STEP_US, flops / rate)
         if kind in (OperatorClass.MATRIX, OperatorClass.CONVOLUTION):
-            # Without arithmetic of its own such an operator only moves bytes.
+            # Such an operator has no arithmetic of its own and only moves bytes.
             times = moved / self._bytes_per_us(gpu)
             counted = np.flatnonzero(flops > 0)
             if len(counted):
@@ -174,14 +175,14 @@ class Roofline:
         products = [product for shape in shapes if (product := product_of(kind, shape)) is not None]
         sustained, chosen = self._matrix_units(kind, number_format, gpu)
         times = matrix_us(products, moved, ELEMENT_BYTES.get(number_format, 4), sustained, chosen)
-        # A backward convolution is two products of about the forward one's size.
+        # A backward convolution consists of two products of about the forward one's size.
         whole = [shape.flops / product.flops for shape, product in zip(shapes, products, strict=True)]
         return times * np.maximum(1.0, whole)
 
     def _matrix_units(
         self, kind: OperatorClass, number_format: str, gpu: GpuSpec
     ) -> tuple[Throughput, MatrixConstants]:
-        """The rates of products of a class and format, and the constants that were calibrated for it."""
+        """The rates of products of a class and format, and the constants that were calibrated for them."""
         rate = self._flop_per_us(kind, number_format, gpu)
         plain = kind is OperatorClass.CONVOLUTION and number_format == MEASURED
         chosen = self._constants.convolution if plain else self._constants.matrix
@@ -189,7 +190,8 @@ class Roofline:
 
     def _flop_per_us(self, kind: OperatorClass, number_format: str, gpu: GpuSpec) -> float:
         figures = self._constants
-        # In float32 some convolutions need less arithmetic than their definition; matrix units do it all.
+        # In float32 some convolutions need less arithmetic than their definition. Matrix units always do all
+        # of it.
         short_cuts = kind is OperatorClass.CONVOLUTION and number_format == MEASURED
         shares = figures.convolution_share if short_cuts else figures.compute_share
         sustained = peak_tflops(gpu, number_format) * self._share(shares, gpu)
@@ -218,7 +220,7 @@ class Roofline:
         if measured:
             return table[kind]
         traffic = kind in _TRAFFIC_CLASSES
-        # On matrix units a convolution is computed as the product that it is.
+        # Matrix units compute a convolution as a plain product.
         near = (
             kind
             if traffic and kind in table
@@ -237,16 +239,16 @@ OperatorKey = tuple[OperatorClass, str]
 
 
 def key_of(shape: OperatorShape, gpu: GpuSpec) -> OperatorKey:
-    """The class of an operator, and the number format in which PyTorch's defaults have it computed."""
+    """The class of an operator, and the number format in which PyTorch computes it by default."""
     kind, number_format = operator_class(shape.operator), deciding_format(shape)
     if kind is OperatorClass.CONVOLUTION and number_format == MEASURED and gpu.compute_capability >= (8, 0):
-        # cuDNN's default, unlike that of matrix products.
+        # TF32 is cuDNN's default for convolutions. It is not the default for matrix products.
         number_format = "tfloat32" if gpu.tflops_tf32 and gpu.vendor == "NVIDIA" else number_format
     return kind, number_format
 
 
 def product_of(kind: OperatorClass, shape: OperatorShape) -> MatrixShape | None:
-    """The product behind an operator; None for what is none."""
+    """The product behind an operator. None for other operators."""
     if shape.flops <= 0:
         return None
     if kind is OperatorClass.MATRIX:
@@ -257,7 +259,7 @@ def product_of(kind: OperatorClass, shape: OperatorShape) -> MatrixShape | None:
 def tile_uses(
     products: Sequence[MatrixShape], element_bytes: int, gpu: Throughput, constants: MatrixConstants
 ) -> list[TileUse]:
-    """The use of each product by the tile that takes the least time."""
+    """The use of tiles and waves by each product, with its fastest tile."""
     times = tile_times(products, element_bytes, gpu, constants)
     count = len(products)
     best = times.taken.reshape(-1, count).argmin(axis=0)

@@ -1,4 +1,4 @@
-"""The scores as a page to read: one table for each kind of measurement, predictors side by side."""
+"""A readable page of scores: one table for each kind of measurement, predictors side by side."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ attention. The last table has the nine products in float16 that come with the da
 
 
 def provenance(split: str) -> dict[str, object]:
-    """Versions, machine and date of the scores."""
+    """Versions, machine and date behind the scores."""
     return {
         "when": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "machine": f"{_processor()}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}",

@@ -10,7 +10,7 @@ from skyline.lazy_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One measured time with what a predictor said of it, in ms; ``covered`` where it gave an interval.
+    """One measured and one predicted time in ms. ``covered`` is true if an interval contains the measured time.
 
     ``gpu``, ``kind`` (an operator, or inf and train) and ``name`` say what was measured.
     """
@@ -25,7 +25,7 @@ class Pair:
 
     @property
     def error(self) -> float:
-        """Relative, with its sign: above zero where too long was predicted."""
+        """Relative error with its sign: positive if the prediction is too long."""
         return self.predicted_ms / self.measured_ms - 1
 
 
@@ -33,8 +33,8 @@ class Pair:
 class Score:
     """The errors of a group, as shares.
 
-    Of the absolute ones mean, median, largest and mean weighted by time; the mean with signs; and the share of
-    measured times inside of the intervals, None without any.
+    The mean, median, largest and time-weighted mean of the absolute errors, the mean of the signed errors,
+    and the share of measured times inside the intervals. This share is None without intervals.
     """
 
     rows: int
@@ -47,7 +47,7 @@ class Score:
 
 
 def score(pairs: Sequence[Pair]) -> Score | None:
-    """That of the pairs; None without any."""
+    """The score of the pairs. None if there are none."""
     if not pairs:
         return None
     errors = [abs(pair.error) for pair in pairs]
@@ -68,7 +68,7 @@ Group = tuple[str, Callable[[Pair], bool]]
 
 
 def grouped(pairs: Iterable[Pair], groups: Sequence[Group]) -> dict[str, Score]:
-    """The scores of those groups that have pairs."""
+    """The scores of all groups that contain pairs."""
     everything = list(pairs)
     found: dict[str, Score] = {}
     for title, belongs in groups:

@@ -17,9 +17,9 @@ from skyline_predictors.number_format import ELEMENT_BYTES, MEASURED
 
 @dataclass(frozen=True, slots=True)
 class Convolutions:
-    """Convolutions as sizes, one in each row of the arrays: ``images`` with ``channels`` each, in ``groups``.
+    """Sizes of convolutions, one per array element: ``images`` with ``channels`` each, in ``groups``.
 
-    ``size`` and ``out_size`` are pixels of an image, ``taps`` those of a filter.
+    ``size`` and ``out_size`` are the pixels of an image, ``taps`` the pixels of a filter.
     """
 
     images: Floats
@@ -33,7 +33,7 @@ class Convolutions:
 
 
 def deciding_format(shape: OperatorShape) -> str:
-    """The number format that decides the speed: that of the first tensor of floating-point numbers."""
+    """The number format that decides the speed: the format of the first floating-point tensor."""
     for name in (*shape.dtypes, *shape.output_dtypes):
         if "float" in name or "complex" in name:
             return name
@@ -41,7 +41,7 @@ def deciding_format(shape: OperatorShape) -> str:
 
 
 def bytes_moved(shapes: Sequence[OperatorShape]) -> Floats:
-    """Bytes that each reads and writes at least once."""
+    """Bytes that each operator reads and writes at least once."""
     return np.array([float(shape.bytes_moved or least_bytes(shape)) for shape in shapes])
 
 
@@ -52,7 +52,7 @@ def row_length(shape: OperatorShape) -> int:
 
 
 def matrix_shape(shape: OperatorShape) -> MatrixShape:
-    """The product behind an operator, told from its output and its arithmetic."""
+    """The product behind an operator, from its output and its number of floating-point operations."""
     outputs = outputs_of(shape)
     output = outputs[0] if outputs else ()
     if len(output) < 2 or not prod(output):
@@ -62,13 +62,13 @@ def matrix_shape(shape: OperatorShape) -> MatrixShape:
     batch = prod(output[:-2])
     matrices = [dimensions for dimensions in shape.inputs if len(dimensions) >= 2]
     if matrices and len(matrices[-1]) == 2:
-        # One matrix for the whole batch: a single, taller product.
+        # The whole batch has one matrix: this is a single, taller product.
         return MatrixShape(1, batch * output[-2], output[-1], inner)
     return MatrixShape(batch, output[-2], output[-1], inner)
 
 
 def convolution_shape(shape: OperatorShape) -> MatrixShape:
-    """The forward convolution as the product that it is: output pixels by output channels over patches."""
+    """The forward convolution as a matrix product: output pixels by output channels, over patches."""
     tensors = [dimensions for dimensions in shape.inputs if len(dimensions) >= 3]
     backward = "backward" in shape.operator.lower() and len(tensors) >= 3
     if backward:
@@ -88,7 +88,7 @@ def is_backward(shape: OperatorShape) -> bool:
 
 
 def read_convolutions(shapes: Sequence[OperatorShape], number_format: str) -> Convolutions:
-    """The forward convolutions of operators, also of those that work out their gradients."""
+    """The forward convolutions behind operators, including operators that compute their gradients."""
     rows = np.array([_convolution(shape) for shape in shapes], dtype=float)
     element = np.full(len(rows), float(ELEMENT_BYTES.get(number_format, 4)))
     columns: list[Floats] = [rows[:, column] for column in range(rows.shape[1])]
@@ -103,12 +103,12 @@ def _convolution(shape: OperatorShape) -> tuple[float, ...]:
     elif len(tensors) >= 2 and shape.outputs and prod(shape.outputs[0]):
         output, (image, weight) = shape.outputs[0], tensors[:2]
     else:
-        # Nothing is known but the arithmetic.
+        # Only the number of floating-point operations is known.
         side = max(1.0, (shape.flops / 2) ** (1 / 3))
         return (1.0, side, side, 1.0, 1.0, side, side)
     taps, size, out_size = prod(weight[2:]), prod(image[2:]), prod(output[2:])
     channels, filters = max(1, image[1]), max(1, output[1])
-    # Of a transposed convolution the weights name the channels first.
+    # The weights of a transposed convolution have the channels of the image first.
     groups = max(1, channels // max(1, weight[1])) if weight[0] == filters else 1
     sizes = (max(1, image[0]), channels, filters, groups, taps, size, out_size)
     return tuple(map(float, sizes))

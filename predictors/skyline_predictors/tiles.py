@@ -1,4 +1,4 @@
-"""The tiles that a product is computed in, and how many turns it takes until all of them are done."""
+"""The tiles in which a product is computed, and the number of waves until all of them are done."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ TILES: tuple[Tile, ...] = (
 
 
 def sides(tiles: tuple[Tile, ...] = TILES) -> tuple[Floats, Floats]:
-    """Rows and columns, one tile in each row of the arrays: they spread over products, one in each column."""
+    """Rows and columns, one tile in each row of the arrays. They broadcast over products, one in each column."""
     both = np.array(tiles, dtype=float)
     return both[:, :1], both[:, 1:]
 
 
 def waves(blocks: Floats, multiprocessors: Floats, resident: Floats, tail: float = 1.0) -> Floats:
-    """Time of the busiest multiprocessor in blocks; blocks that share one slow each other down.
+    """Time of the busiest multiprocessor, in blocks. Blocks that share a multiprocessor slow each other down.
 
-    ``resident`` is how many share one, ``tail`` how much of the last, unfilled wave is paid for.
+    ``resident`` blocks share one multiprocessor. ``tail`` is the share of the last, unfilled wave that costs
+    time.
     """
     few = np.ceil(blocks / multiprocessors)
     slots = multiprocessors * resident

@@ -1,4 +1,4 @@
-"""Whole models from their operator graphs: what each node launches, timed by a predictor and put together."""
+"""Whole models from their operator graphs: the kernels of each node, timed by a predictor and summed."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from skyline_predictors.node_operators import NodeWork, call_name, node_work, po
 from skyline_predictors.operator_graph import GraphNode, Size, graph_nodes
 
 CALL_US = HostCost().launch_us
-"""Host time until the first kernel of a node is launched, which timing the node by itself adds to its kernels."""
+"""Host time until the first kernel of a node is launched. Timing a node alone adds it to its kernels."""
 _SEVERAL_GPUS = ("-dp", "-tp", "-pp")
 
 
 @dataclass(frozen=True, slots=True)
 class ModelTime:
-    """One run of a model in ms: both phases together with the interval, and each by itself."""
+    """One run of a model in ms: both phases together with the interval, and each phase alone."""
 
     whole: Interval
     forward_ms: float
@@ -35,7 +35,7 @@ class ModelTime:
 
 @dataclass(frozen=True, slots=True)
 class NodeTime:
-    """One run of a node in ms, as timing it by itself would show."""
+    """One run of a node in ms, as measured when the node is timed alone."""
 
     number: int
     forward_ms: float
@@ -48,13 +48,13 @@ def is_training(graph: str) -> bool:
 
 
 def model_time(graph: str, gpu: str, folder: Path, predictor: OperatorPredictor) -> ModelTime:
-    """A whole model on a GPU.
+    """The time of a whole model on a GPU.
 
-    The GPU runs one kernel after the other with a moment between them; where launching them takes longer than
-    running them, launching decides.
+    The GPU runs one kernel after the other with a short gap between them. If launching the kernels takes
+    longer than running them, the time of launching counts.
 
     Raises:
-        UsageError: the graph is not in the folder, or is that of several GPUs.
+        UsageError: the graph is not in the folder, or is for several GPUs.
     """
     if any(mark in graph for mark in _SEVERAL_GPUS):
         raise UsageError(
@@ -83,7 +83,7 @@ def model_time(graph: str, gpu: str, folder: Path, predictor: OperatorPredictor)
 
 
 def node_times(graph: str, gpu: str, folder: Path, predictor: OperatorPredictor) -> list[NodeTime]:
-    """Each node by itself, as measured data time them."""
+    """The time of each node alone, as measured data have it."""
     works = _works(graph, folder, recorded=True)
     asked = {shape for _, work in works for shape in (*work.forward, *work.backward)}
     times = _times(asked, predictor, gpu_of(gpu, folder))
@@ -100,7 +100,7 @@ def _works(graph: str, folder: Path, *, recorded: bool) -> list[tuple[GraphNode,
     nodes = graph_nodes(graph, folder)
     copies = operand_copies(nodes)
     inside = run_inside_the_next(nodes)
-    # Nodes that are timed one by one have nothing to add up, and their gradients go nowhere.
+    # Nodes that are timed one by one have no gradients to add up, and no earlier node takes their gradients.
     sums = gradient_sums(nodes) if training and not recorded else {}
     found: list[tuple[GraphNode, NodeWork]] = []
     for node in nodes:
@@ -135,7 +135,7 @@ def _sum_us(
 
 
 def _apart(counts: Counter[OperatorShape], times: dict[OperatorShape, OperatorTime]) -> tuple[float, float]:
-    """Distances of the ends below and above: operators of a group go together, groups are summed in squares."""
+    """Distances from the value to the ends of the interval: added within a group, combined in squares across groups."""
     below: dict[str, float] = defaultdict(float)
     above: dict[str, float] = defaultdict(float)
     for shape, count in counts.items():
@@ -153,13 +153,13 @@ _NEW_VALUES = frozenset(
     {"VECln", "VECadd", "VECmul", "VECgelu", "VECrelu", "dropout", "contiguous", "misc", "EMBEDDING"}
 )
 Kernels = dict[int, tuple[OperatorShape, ...]]
-"""By the number of the node that they belong to."""
+"""Kernels by the number of their node."""
 
 
 def run_inside_the_next(nodes: Sequence[GraphNode]) -> frozenset[int]:
-    """Nodes of a compiled graph whose kernel also does what follows: values of one size that are only passed on.
+    """Nodes of a compiled graph that share a kernel with the next node: tensors of one size that are only passed on.
 
-    The graph joins what is called in turn; a compiler also joins a mask, or a scale, with the softmax after it.
+    The graph fuses consecutive calls. A compiler also fuses a mask, or a scale, with the softmax after it.
     """
     if not any(node.kind == "fused" for node in nodes):
         return frozenset()
@@ -178,10 +178,10 @@ _JOINABLE = frozenset({"fused", "where"})
 
 
 def operand_copies(nodes: Sequence[GraphNode]) -> Kernels:
-    """Copies of operands of products of four dimensions and more, which need them in order.
+    """Copies of operands of products with four or more dimensions, which have to be contiguous.
 
-    Those that come out of a permutation are copied: forward for the product, and backward, where their gradients go
-    back through the permutation, for what stands before it.
+    Operands from a permutation are copied forward for the product. They are copied backward too, when their
+    gradients pass through the permutation.
     """
     reordered: dict[Size, bool] = {}
     found: Kernels = {}
@@ -195,10 +195,10 @@ def operand_copies(nodes: Sequence[GraphNode]) -> Kernels:
 
 
 def gradient_sums(nodes: Sequence[GraphNode]) -> Kernels:
-    """Where a tensor is used several times, its gradients are added up; what was split is put together again.
+    """Kernels that add up the gradients of a tensor that is used several times, or that join the parts of a split.
 
-    A sum of two tensors of one size is a branch that comes back: its other end used the same tensor twice. Linear
-    layers one after the other with an input of one size share it.
+    A sum of two tensors of one size is the end of a branch, whose start used one tensor twice. Consecutive
+    linear layers with inputs of one size share the input.
     """
     found: Kernels = {}
     shared: Size | None = None

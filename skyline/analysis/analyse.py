@@ -32,10 +32,10 @@ _UNSTEADY = 1.5
 
 @dataclass(frozen=True, eq=False)
 class Analysis:
-    """A profile ready for questions, so that each takes only a simulation.
+    """A profile ready for questions, so that each question takes only a simulation.
 
-    The parts of the report are computed when they are first asked for. A failing rule, or a failing curve, adds a note.
-    ``rewrites`` caches which changes the code allows.
+    The parts of the report are computed on first access. A failing rule or curve adds a note. ``rewrites``
+    caches which changes the code allows.
     """
 
     profile: Profile
@@ -43,7 +43,7 @@ class Analysis:
     rewrites: Rewrites = field(repr=False)
 
     def with_range_factors(self, factors: Mapping[str, float]) -> Analysis:
-        """The same analysis with the ranges of answers stretched by these factors, by what-if or combination."""
+        """The same analysis with the ranges of answers widened by these factors, by what-if or combination."""
         if factors == self.baseline.range_factors:
             return self
         return replace(self, baseline=replace(self.baseline, range_factors=factors))
@@ -55,22 +55,22 @@ class Analysis:
 
     @property
     def timeline(self) -> Timeline:
-        """The iterations as they are simulated."""
+        """The simulated timeline of the iterations."""
         return self.baseline.timeline
 
     @property
     def replay_error(self) -> float:
-        """The error of the simulation of the recorded iterations, as a share."""
+        """The relative error of the simulation of the recorded iterations."""
         return self.baseline.replay_error
 
     @property
     def critical_path(self) -> CriticalPath:
-        """The shares of what an iteration waits for."""
+        """The shares of an iteration by what it waits for."""
         return self.baseline.critical_path
 
     @property
     def overhead(self) -> float:
-        """The recorded iteration time over the bare one."""
+        """The recorded iteration time divided by the unrecorded one."""
         return _overhead(self.profile, self.baseline.iteration_ms.value)
 
     @cached_property
@@ -84,19 +84,19 @@ class Analysis:
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
-        """The findings of all rules, the costliest first."""
+        """The findings of all rules, highest cost first."""
         return find(self.baseline, self._late)
 
     @cached_property
     def curve(self) -> tuple[CurvePoint, ...]:
-        """Time and memory over the batch size."""
+        """Time and memory as functions of the batch size."""
         return self._late.to("draw the curve over batch sizes", lambda: curve_points(self.baseline), ())
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """Remarks on the measurement, and the stages that failed."""
+        """Remarks on the measurement, and notes on the stages that failed."""
         start, profile = self.baseline, self.profile
-        # Both may fail, and leave a note then.
+        # Both may fail and then add a note.
         _ = self.findings, self.curve
         noted = self._late.to(
             "compute notes on lines",
@@ -121,7 +121,7 @@ def analyse(profile: Profile) -> Analysis:
 
 
 def _overhead(profile: Profile, iteration_ms: float) -> float:
-    """The overhead of recording, relative to unrecorded iterations next to the recorded ones, if there are any."""
+    """The overhead of recording, relative to unrecorded iterations next to the recorded ones if there are any."""
     bare_ms = median(profile.paired_ms) if profile.paired_ms else iteration_ms
     return median(profile.recorded_ms) / bare_ms if profile.recorded_ms and bare_ms > 0 else 1.0
 
@@ -159,7 +159,7 @@ def line_notes(profile: Profile, lines: Sequence[LineCost], iteration_ms: float)
 
 
 def _now_and_then(profile: Profile, lines: Sequence[LineCost], iteration_ms: float) -> list[str]:
-    """A line that ran in some of the recorded iterations gets its average share."""
+    """Notes on lines that ran in some of the recorded iterations only, and therefore get their average share."""
     trace = profile.trace
     count = len(trace.iterations)
     rare = [line for line in lines if line.file and line.frequency < 1 and count > 1]

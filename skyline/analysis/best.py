@@ -16,13 +16,13 @@ from skyline.whatif.question import BATCH_SIZE, Choice, Estimate, Question
 from skyline.whatif.registry import whatifs
 
 _WORTH = 1.005
-"""A part that gains less than half a percent is not worth a change of the code."""
+"""Least gain of a part as a ratio: less than half a percent does not justify a change of the code."""
 _MOST_TRIED = 200
 """Limit of simulations per search; with few what-ifs, a search needs far fewer."""
 _MOST_VALUES = 6
 """Number of values that are tried per what-if."""
 _VALUES_TOGETHER = 2
-"""Number of values per what-if that are tried in combinations: the best ones by themselves."""
+"""Number of values per what-if that are tried in combinations: those that are best on their own."""
 _NOT_TRIED = f"the search ended after {_MOST_TRIED} combinations; other combinations were not tried"
 _SLOWER = 0.995
 
@@ -31,8 +31,8 @@ _SLOWER = 0.995
 class Constraints:
     """The constraints of a combination.
 
-    ``memory_bytes`` None means the device's memory. ``semantics`` is the most severe class allowed. ``rewritable``
-    excludes changes that the user would have to make by hand.
+    ``memory_bytes`` None means the device's memory. ``semantics`` is the most severe class allowed.
+    ``rewritable`` excludes changes that the user would have to make by hand.
     """
 
     memory_bytes: float | None = None
@@ -51,22 +51,23 @@ class Best:
     """The memory limit in use; None if unknown."""
     reason: str = ""
     left_out: tuple[str, ...] = ()
-    """Parts, as the user types them, that cannot be made even by themselves, with reasons; last, a search cut short."""
+    """Parts that cannot be made even on their own, as the user types them, with reasons. A note on a
+    shortened search is last."""
 
 
 def best(analysis: Analysis, constraints: Constraints | None = None) -> Best:
     """Greedy search from the unchanged script: repeatedly add the part with the largest gain.
 
-    A part that saves memory is also tried together with each part that it makes possible, such as checkpointing with a
-    larger batch. Every combination is simulated as a whole. The result is the best of the tried combinations, not
-    necessarily the global optimum.
+    A part that saves memory is also tried with each part that it makes possible, such as checkpointing with a
+    larger batch. Every combination is simulated as a whole. The result is the best of the tried combinations,
+    not necessarily the optimum.
     """
     search = Climb(analysis, constraints or Constraints())
     return search.run()
 
 
 class Climb:
-    """One search, with its answers so far. Other searches ask it about further combinations."""
+    """One search, with its answers so far. Other searches reuse it for further combinations."""
 
     def __init__(self, analysis: Analysis, constraints: Constraints, most: int | None = None) -> None:
         """``most`` limits the simulations; by default as in ``best``."""
@@ -130,7 +131,7 @@ class Climb:
                 continue
             values = list(dict.fromkeys((answer.default, *answer.values)))[: _MOST_VALUES + 1]
             if name == BATCH_SIZE:
-                # A suggested value fits by itself; together with memory savings larger values may fit.
+                # A suggested value fits on its own. Together with memory savings, larger values may fit.
                 values.append(str(2 * max(map(int, values))))
             found += [Choice(name, value) for value in values]
         return found
@@ -174,13 +175,13 @@ class Climb:
 
     @staticmethod
     def question(chosen: frozenset[Choice]) -> Question:
-        """The parts in the order of being applied, the batch size among them."""
+        """The question with the parts in the order in which they are applied, the batch size among them."""
         order = list(whatifs())
         return Question(None, tuple(sorted(chosen, key=lambda one: order.index(one.name))))
 
 
 def _few_of_each(parts: list[Choice], singles: dict[Choice, Estimate]) -> list[Choice]:
-    """The best values of each what-if by themselves: only a few of many are tried in combinations."""
+    """The values of each what-if that are best on their own. Only these are tried in combinations."""
     kept: dict[str, int] = {}
     found: list[Choice] = []
     for part in sorted(parts, key=lambda one: -singles[one].sure_speedup):
@@ -191,5 +192,5 @@ def _few_of_each(parts: list[Choice], singles: dict[Choice, Estimate]) -> list[C
 
 
 def _one_value_each(chosen: frozenset[Choice]) -> bool:
-    """True if no what-if is in it with two values."""
+    """True if no what-if occurs with two values."""
     return len({one.name for one in chosen}) == len(chosen)

@@ -41,14 +41,14 @@ from skyline.whatif.registry import whatifs
 from skyline.whatif.subject import NEEDS_PROFILE, Subject, process_spread
 
 if TYPE_CHECKING:
-    # Answers about a trace do without sources and rewrites.
+    # The import serves type checking only: answers about a trace need no sources and rewrites.
     from skyline.analysis.analyse import Analysis
     from skyline.analysis.rewrites import Rewrites
 
 logger = logging.getLogger(__name__)
 
 _NEVER_LESS_SURE = 0.1
-"""Least uncertainty of a change to a trace, relative to the change: no part of it was measured."""
+"""Least uncertainty of a change to a trace, relative to the change: nothing was measured with it."""
 BEYOND_MODEL = Constant(
     0.094,
     0.081,
@@ -57,12 +57,13 @@ BEYOND_MODEL = Constant(
     "range; the ends are those with one list left out",
     machine=EPYC,
 )
-"""Share of the iteration, in logarithms, for a change whose effect is ``WHOLE`` or more."""
+"""Error beyond the modelled range, as a logarithm of the iteration time, for a change with an effect of at
+least ``WHOLE``."""
 WHOLE = Constant.at(
     0.05,
     "benchmarks/beyond_models.py: an assumption that the lists bear out; a smaller effect is off by less in proportion",
 )
-"""Effect of the changes together, in logarithms."""
+"""Least joint effect of the changes, as a logarithm, with the full error ``BEYOND_MODEL``."""
 
 
 def estimate(analysis: Analysis, question: Question) -> Estimate:
@@ -110,15 +111,15 @@ def answer_or_reason(
 
 
 def rank(analysis: Analysis) -> tuple[Estimate, ...]:
-    """Every known what-if by itself, at the value that it suggests.
+    """Every known what-if on its own, with its suggested value.
 
-    The surest gain is first; behind all others are those that train another model, then inapplicable ones.
+    The most certain gain is first. What-ifs that train another model follow, then inapplicable ones.
     """
     return ranked(analysis.baseline, analysis.rewrites)
 
 
 def ranked(subject: Subject, rewrites: Rewrites | None = None) -> tuple[Estimate, ...]:
-    """The ranking for a profile or a trace; what-ifs that need a profile are omitted for a trace."""
+    """The ranking for a profile or a trace. For a trace, what-ifs that need a profile are omitted."""
     answers = [answer_or_reason(subject, (Choice(name),), rewrites) for name in whatifs()]
     asked = [one for one in answers if one.reason != NEEDS_PROFILE]
     return tuple(sorted(asked, key=_place))
@@ -176,7 +177,7 @@ def _estimate(subject: Subject, composed: Composition, rewrites: Rewrites | None
 
 
 def _stretch(subject: Subject, composed: Composition) -> float | None:
-    """The factor for the range: of a predicted profile by published pairs, of a measured one by verifications here."""
+    """The factor for the range: from published pairs for a predicted profile, else from verifications here."""
     if subject.profile is None or composed.untouched:
         return None
     predicted = subject.profile.prediction is not None
@@ -189,7 +190,7 @@ def _stretch(subject: Subject, composed: Composition) -> float | None:
 
 
 def _of_other_ranks(subject: Subject, composed: Composition) -> tuple[str, ...]:
-    """The assumption about collectives in the trace of one rank, which does not show how long others wait."""
+    """The assumption about collectives in the trace of one rank, which does not show how long other ranks wait."""
     waiting = select(subject.graph, kind=TaskKind.KERNEL, phase=Phase.COMMUNICATION)
     if subject.recording is None or composed.untouched or not len(waiting):
         return ()
@@ -197,34 +198,35 @@ def _of_other_ranks(subject: Subject, composed: Composition) -> tuple[str, ...]:
 
 
 def _times(subject: Subject, composed: Composition) -> tuple[Interval, Interval, Interval]:
-    """The iteration, its change as two runs show it, and the effect of the change alone.
+    """The iteration time, its change between two runs, and the effect of the change alone.
 
-    The value is the simulated ratio times the measured time; uncertainties are independent. The scatter of the
-    iterations applies with and without the change, which includes its share. The changed script is another process,
-    and models leave something out: the effect alone lacks both, which every change has alike.
+    The value is the simulated ratio times the measured time. Uncertainties are independent. The scatter of
+    the iterations applies with and without the change, so the change includes its share of it. The changed
+    script is another process, and models are incomplete: both apply to every change alike, so the effect
+    alone excludes them.
     """
     now, scenario = subject.running_ms, composed.scenario
     before_ms = 0.0 if composed.untouched else subject.step_ms(composed.start.graph)
     ratio = subject.step_ms(scenario.graph) / before_ms if before_ms > 0 else 1.0
     value = now.value * ratio
     change = value - now.value
-    # For a trace nothing was measured with a change: the simulation error is also that of the change.
+    # Nothing was measured with a change to a trace, so the simulation error also applies to the change.
     doubt = 0.0 if subject.recording is None else max(subject.replay_error, _NEVER_LESS_SURE) * abs(change)
     spread = (subject.host.spread.low, subject.host.spread.high) if before_ms > 0 else ()
     by_host = [0.0, *(_with_host(subject, composed, one) * now.value - value for one in spread if one != 1)]
     below = hypot(scenario.below_ms, doubt, min(by_host))
     above = hypot(scenario.above_ms, doubt, max(by_host))
     if value <= now.value >= value + max(scenario.above_ms, doubt, *by_host):
-        # The parts do not lengthen the step one by one: together they do not either.
+        # No single part lengthens the step, so the parts together do not either.
         above = min(above, now.value - value)
     runs_anew = bool(composed.made) and scenario is not composed.start
-    # Work of few iterations has a range of its own.
+    # Work that runs in few iterations has its own range.
     typical = value - scenario.occasional_ms
     beyond = beyond_model(subject, typical / now.value if now.value else 0.0, len(composed.made))
     apart = hypot(process_spread(subject) * value, beyond * typical) if runs_anew else 0.0
 
     def ranged(center: float, share: float, between: float) -> Interval:
-        """With a share of the scatter of the iterations, and what no case of a model has."""
+        """The interval with a share of the scatter of the iterations and the errors outside the models."""
         less = hypot(below, share * (now.value - now.low), between)
         more = hypot(above, share * (now.high - now.value), between)
         return Interval(center, center - less, center + more)
@@ -233,22 +235,23 @@ def _times(subject: Subject, composed: Composition) -> tuple[Interval, Interval,
     effect, changed = (_at_least(-now.value, ranged(change, own, between)) for between in (0.0, apart))
     whole = ranged(value, ratio, apart)
     if (factor := _stretch(subject, composed)) is not None:
-        # The range of the ratio, from cases that were measured, in place of the modelled one.
+        # The range of the ratio from measured cases replaces the modelled one.
         ends = (max(LEAST_SHARE, 1 + end / now.value) for end in changed.ends)
         wide = stretched(Interval(*ends), factor).scaled(now.value)
         below, above = value - wide.low, wide.high - value
         effect = changed = Interval(change, change - below, change + above)
-        # Measured cases have it in them.
+        # Measured cases already include it.
         whole = ranged(value, ratio, 0.0)
     same = composed.untouched and not apart
     return now if same else _at_least(LEAST_SHARE * value, whole), changed, effect
 
 
 def beyond_model(subject: Subject, ratio: float, changes: int) -> float:
-    """The share by which the iteration may differ from each end of its modelled range, with so many changes made.
+    """The largest relative deviation of the iteration from each end of its modelled range, with this number of changes.
 
-    ``ratio`` is the predicted iteration over the present one. Errors of several changes are independent: they grow with
-    the root of their number. 0 for a script that was not measured on a processor, as for ``process_spread``.
+    ``ratio`` is the predicted iteration time over the current one. Errors of several changes are independent,
+    so they grow with the root of their number. 0 for a script that was not measured on a processor, as for
+    ``process_spread``.
     """
     if not subject.ran_on_cpu or ratio <= 0:
         return 0.0
@@ -256,17 +259,17 @@ def beyond_model(subject: Subject, ratio: float, changes: int) -> float:
 
 
 def beyond(ratio: float, changes: int, whole: float) -> float:
-    """The same in logarithms, where a single change of full effect has ``whole``."""
+    """The same as a logarithm. ``whole`` is the error of a single change with full effect."""
     return whole * sqrt(changes) * min(1.0, abs(log(ratio)) / WHOLE.value)
 
 
 def _at_least(least: float, found: Interval) -> Interval:
-    """With a low end that is not below ``least``."""
+    """The interval with a low end of at least ``least``."""
     return Interval(found.value, max(least, found.low), found.high)
 
 
 def _with_host(subject: Subject, composed: Composition, factor: float) -> float:
-    """The simulated ratio, were the host slower or quicker by a factor, as what is known of it allows."""
+    """The simulated ratio for a host that is slower or faster by a factor, within the known range."""
     after, before = (
         subject.step_ms(scale_host_to(graph, subject.lane, factor))
         for graph in (composed.scenario.graph, composed.start.graph)
@@ -305,9 +308,9 @@ def curve_points(baseline: Subject) -> tuple[CurvePoint, ...]:
 
 
 def _iteration_ms(baseline: Subject, ratio: Interval) -> Interval:
-    """The ratio times the script's own time, with both uncertainties unless the ratio already includes them all.
+    """The ratio times the script's own time, with both uncertainties unless the ratio already includes them.
 
-    A run at another size is another process, and off by as much as any other change.
+    A run at another size is another process, with the same errors as any other change.
     """
     own = baseline.iteration_ms
     found = ratio.scaled(own.value)
@@ -359,13 +362,13 @@ def curve_under(analysis: Analysis, choices: Iterable[Choice]) -> tuple[CurvePoi
 
 
 _EPOCHLESS = 1.0
-"""Ratios do not depend on the length of the training."""
+"""Placeholder for the length of the training, which does not affect ratios."""
 
 
 def _with_time_to_loss(found: Estimate, profile: Profile | None, now: CurvePoint | None) -> Estimate:
-    """The answer with its time to the same loss, if it is about another batch size.
+    """The answer with its time to the same loss if it changes the batch size.
 
-    ``now`` is the unchanged script, None where its samples per second are not known.
+    ``now`` is the unchanged script. None if its samples per second are unknown.
     """
     if profile is None or now is None or not found.applicable or found.throughput is None:
         return found
@@ -386,7 +389,7 @@ def _with_time_to_loss(found: Estimate, profile: Profile | None, now: CurvePoint
 
 
 def _noise(profile: Profile) -> tuple[NoiseScale | None, str]:
-    """The noise scale with its origin."""
+    """The noise scale and its origin."""
     goal = profile.goal
     if goal is not None and goal.noise_scale is not None:
         return NoiseScale(goal.noise_scale, goal.noise_scale, goal.noise_scale), "as given"

@@ -39,4 +39,4 @@ class LineCost:
     frequency: float = 1.0
     parts: tuple[LinePart, ...] = ()
     cell: str = ""
-    """In a notebook the place as its reader knows it, ``In [7]:3``; filled in by the report."""
+    """In a notebook, the place as its reader knows it, such as ``In [7]:3``. The report fills it in."""

@@ -9,7 +9,7 @@ from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import ON_DEVICE, Trace
 
 MOST_KERNELS = 5
-"""Number of kernels kept per line; the remaining time is part of ``gpu_ms`` only."""
+"""Number of kernels kept per line. The remaining time counts in ``gpu_ms`` only."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ Place = tuple[str, int]
 """File and number of a line."""
 
 SHOWN = 8
-"""Number of parts kept per line; the remaining time is in none of them."""
+"""Number of parts kept per line. The remaining time is in none of them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,7 +99,8 @@ def line_costs(baseline: Subject) -> tuple[LineCost, ...]:
             opening = billed if previous is None else opening
             previous = billed
     if opening is not None and opening == previous and (tally := book.of(opening)).calls > 1:
-        # Iterations are cut within a call of the optimizer: its end at the very start is no call of its own.
+        # Iterations are cut inside a call of the optimizer: its end at the very start does not count as a
+        # call.
         tally.calls -= 1
     for record in trace.records:
         tally = book.of(record.line if record.line >= 0 else record.call_line)

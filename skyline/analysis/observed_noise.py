@@ -1,4 +1,4 @@
-"""The gradient noise scale of a profile: as the user gave it, or from the gradients of observed training."""
+"""The gradient noise scale of a profile: as given by the user, or from the gradients of an observed training."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from skyline.trace.profile import Profile
 
 @dataclass(frozen=True, slots=True)
 class NoisePoint:
-    """The noise scale after so many updates of the weights, in samples; null where the gradients do not bound it."""
+    """The noise scale in samples after a number of updates of the weights. Null if the gradients give no bound."""
 
     updates: int
     loss: float | None
@@ -20,7 +20,7 @@ class NoisePoint:
 
 
 def noise_points(profile: Profile) -> tuple[NoisePoint, ...]:
-    """The noise scale at each moment at which gradients were compared."""
+    """The noise scale at each point at which gradients were compared."""
     training = profile.training
     if training is None:
         return ()
@@ -37,9 +37,9 @@ def noise_points(profile: Profile) -> tuple[NoisePoint, ...]:
 
 
 def noise_of(profile: Profile, points: Sequence[NoisePoint], samples: float | None) -> NoiseScale | None:
-    """The one noise scale of a training of so many samples; None: of the training that was observed.
+    """The noise scale of a training with this many samples. With None, of the observed training.
 
-    None if no gradients were compared.
+    The result is None if no gradients were compared.
     """
     if not points:
         return None

@@ -130,7 +130,7 @@ class Rewrites:
 
 
 def known_absent(profile: Profile, name: str) -> bool:
-    """True if what was recorded shows that the run did without the change; False where nothing tells."""
+    """True if the recorded run shows that it lacked the change. False if nothing shows it."""
     settings = profile.settings
     match name:
         case "tf32":
@@ -146,14 +146,14 @@ def known_absent(profile: Profile, name: str) -> bool:
 
 
 def _no_channels_last(profile: Profile) -> bool:
-    """No weights lie in that layout, and they are known, or there are no convolutions."""
+    """True if no weight has that layout, and either weights have another one or there are no convolutions."""
     layouts = [one.channels_last for one in profile.modules]
     convolves = any("Conv2d" in one.class_name for one in profile.modules)
     return bool(layouts) and True not in layouts and (False in layouts or not convolves)
 
 
 def _never_compiled(profile: Profile) -> bool:
-    """Every measured training has some call that is noted; tracing for a GPU leaves out the compiler."""
+    """True if calls were recorded, but no compilation. A trace for a GPU omits the compiler, so it has no calls."""
     return (
         profile.mode == "measured"
         and bool(profile.calls)
@@ -162,7 +162,7 @@ def _never_compiled(profile: Profile) -> bool:
 
 
 def _no_graph_launched(profile: Profile) -> bool:
-    """Kernels were recorded, and no launch of a graph."""
+    """True if kernels were recorded, but no launch of a graph."""
     records = profile.trace.records
     return any(one.kind in ON_DEVICE for one in records) and not any(
         one.kind is RecordKind.RUNTIME and launches_graph(one.name) for one in records

@@ -24,10 +24,10 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class TrainingTime:
-    """The training at one batch size. ``samples_ratio`` is relative to the unchanged script, ``usd`` needs a price.
+    """The training at one batch size. ``samples_ratio`` is relative to the unchanged script. ``usd`` needs a price.
 
-    ``batch_size`` is the number in the script, ``samples_per_step`` what one optimizer step uses. ``time_s`` includes
-    the costs outside the iterations that were measured.
+    ``batch_size`` is the number in the script, ``samples_per_step`` the number of samples of one optimizer
+    step. ``time_s`` includes the measured costs outside the iterations.
     """
 
     batch_size: int

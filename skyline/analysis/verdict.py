@@ -17,26 +17,26 @@ from skyline.whatif.question import Choice, Estimate
 from skyline.whatif.subject import Subject
 
 WORTH = 1.02
-"""Least gain of a change that is recommended: the lower end of its range has to reach it."""
+"""Least gain of a recommended change: the lower end of its range must reach it."""
 _BUSY = 0.95
-"""A GPU that works for this share of the step sets its pace, whatever the critical path passes through."""
+"""Least busy share of a GPU that limits the step, whatever the critical path passes through."""
 _WORTH_NAMING = 0.1
 """Least share of the critical path for a cause to be named."""
 _UNCERTAIN = 0.05
-"""Least share by which the step time is uncertain for a busy machine to be a caution."""
+"""Least relative uncertainty of the step time on a busy machine for a caution."""
 _ANOTHER_MACHINE = "gpu"
-"""This what-if asks for another machine; the verdict is about the script."""
+"""This what-if requires another machine, whereas the verdict is about the script."""
 _SAME_TRAINING = ("exact", "numerics")
 _MODEL = (Phase.FORWARD, Phase.BACKWARD)
 _BESIDE = 0.15
-"""Least share of code outside model, loader and optimizer that is named together with the passes: that of a line
-whose time is red in the table of lines."""
+"""Least share of code outside model, loader and optimizer for it to be named together with the passes. Lines
+with this share have a red time in the table of lines."""
 _MOST = 0.5
-"""Least part of such code that one line, or one kind of work, has where it alone is named."""
+"""Least share of such code in one line, or one kind of work, for this to be named alone."""
 
 
 def verdict(subject: Subject, estimates: Sequence[Estimate]) -> StepVerdict:
-    """The verdict on a profile or a trace; ``estimates`` are the answers to all what-ifs, each singly."""
+    """The verdict on a profile or a trace. ``estimates`` are the answers to all what-ifs, one by one."""
     bound, place = _bound(subject)
     advice, chosen = _advice(estimates)
     return StepVerdict(
@@ -69,7 +69,7 @@ def _bound(subject: Subject) -> tuple[str, CodeLine | None]:
     passes = "forward and backward passes take" if subject.trains else "calls take"
     if largest is not Phase.OTHER or shares[largest] < _BESIDE:
         return f"The model's {passes} {format_share(model)} of the step.", _line(subject, *_MODEL)
-    # The place stands behind the sentence: the part that it belongs to comes last.
+    # The sentence is followed by the place, so the part to which the place belongs comes last.
     place = _line(subject, Phase.OTHER, least=_MOST)
     if place is not None:
         beside = f"{takes[:1].lower()}{takes[1:]} {share}"
@@ -86,7 +86,7 @@ _OF_PHASE = {
 
 
 def _other_work(subject: Subject, share: float) -> str:
-    """The work that no phase has: by its kind where the run told most of it apart, else by what it is not."""
+    """The work outside all phases: by its kind if the run identified most of it, else by what it is not."""
     profile = subject.profile
     if profile is not None:
         times = profile.times
@@ -125,7 +125,7 @@ def _gpu_bound(subject: Subject) -> tuple[str, CodeLine | None]:
 
 
 def _line(subject: Subject, *phases: Phase, least: float = 0.0) -> CodeLine | None:
-    """The line of these phases with the highest cost on the script's thread, if it has this part of their cost."""
+    """The line with the highest cost of these phases on the script's thread, if its share is at least ``least``."""
     graph = subject.graph
     tasks = graph.tasks
     inside = np.isin(tasks.phase, [PHASE[phase] for phase in phases])
@@ -136,7 +136,7 @@ def _line(subject: Subject, *phases: Phase, least: float = 0.0) -> CodeLine | No
 
 
 def _advice(estimates: Sequence[Estimate]) -> tuple[str, Estimate | None]:
-    """The most certain gain among changes that keep the course of training; else among those that change it."""
+    """The most certain gain among changes that preserve the course of training, else among those that change it."""
     open_ = [
         one for one in estimates if one.applicable and one.present is None and one.name != _ANOTHER_MACHINE
     ]
@@ -169,7 +169,7 @@ _MEANING = {
 
 
 def _caution(subject: Subject) -> str:
-    """A remark where other programs made the step time uncertain."""
+    """A remark if other programs made the step time uncertain."""
     profile = subject.profile
     if profile is None or profile.first or profile.load is None or not profile.load.busy:
         return ""

@@ -1,1 +1,1 @@
-"""The report in a web browser, kept current, for those who have no plug-in in their editor."""
+"""The report in a web browser, kept current, for users without a plug-in in their editor."""

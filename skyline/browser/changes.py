@@ -1,9 +1,10 @@
-"""Changes of the script that a page asks for: as a diff, written to the files, and taken back."""
+"""Changes of the script that a page requests: shown as a diff, written to the files, and undone."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from skyline.analysis.analyse import Analysis
@@ -16,21 +17,22 @@ from skyline.rewrite.removal import removals
 from skyline.source.project import check_inside
 from skyline.source.text import SourceText
 from skyline.whatif.question import Question
+from skyline.whole_file import all_or_none
 
 Write = Callable[[Path, bytes], None]
-"""Replaces a file in one step; raises SkylineError where it cannot be written."""
+"""Replaces a file in one step. Raises SkylineError if it cannot be written."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeOptions(QuestionOptions):
-    """A question, and the names of what-ifs to take out of the code."""
+    """A question, and the names of what-ifs to remove from the code."""
 
     removes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeAnswer:
-    """The answer to a page: ``text`` in words, ``diff`` of the change, and whether the files have it now."""
+    """The answer to a page. ``text`` is a message, ``diff`` shows the change; ``written``: it is in the files now."""
 
     text: str
     diff: str = ""
@@ -47,7 +49,7 @@ class _Written:
 
 
 class Changes:
-    """The changes of one script, written by ``write``; used from several threads."""
+    """The changes of one script, written by ``write``. Can be used from several threads."""
 
     def __init__(self, script: Path, write: Write) -> None:
         self._script = script
@@ -56,7 +58,7 @@ class Changes:
         self._done: list[tuple[_Written, ...]] = []
 
     def preview(self, analysis: Analysis, question: Question, removes: Sequence[str] = ()) -> ChangeAnswer:
-        """The diff of a change, and the reasons where it cannot be made. Nothing is written."""
+        """The diff of a change, or the reasons why it cannot be made. Nothing is written."""
         planned = _planned(analysis, question, removes)
         if planned.refused:
             return ChangeAnswer(_refusals(analysis, planned.refused))
@@ -65,7 +67,7 @@ class Changes:
         return ChangeAnswer(" ".join(planned.notes), diff(planned, SourceText.read))
 
     def apply(self, analysis: Analysis, question: Question, removes: Sequence[str] = ()) -> ChangeAnswer:
-        """Make a change in the files: all of it, or nothing. Raises SkylineError where a file cannot be written."""
+        """Make a whole change in the files, or none of it. Raises SkylineError if a file cannot be written."""
         with self._lock:
             planned = _planned(analysis, question, removes)
             if planned.refused:
@@ -73,7 +75,7 @@ class Changes:
             if not planned.edits:
                 return ChangeAnswer("Nothing to change: the script already has these changes.")
             files = tuple(dict.fromkeys(edit.span.file for edit in planned.edits))
-            # Where it writes comes out of a profile, which may have come along with the folder from somebody else.
+            # The paths to write come from a profile, which may be part of a folder that somebody else created.
             check_inside(self._script, files)
             shown = diff(planned, SourceText.read)
             texts = [SourceText.read(file) for file in files]
@@ -85,14 +87,16 @@ class Changes:
                 )
                 for text in texts
             )
-            for one in written:
-                self._write(one.path, one.after)
+            all_or_none(
+                (partial(self._write, one.path, one.after), partial(self._write, one.path, one.before))
+                for one in written
+            )
             self._done.append(written)
             names = ", ".join(one.path.name for one in written)
             return ChangeAnswer(" ".join((f"Written into {names}.", *planned.notes)), shown, written=True)
 
     def take_back(self) -> ChangeAnswer:
-        """Undo the latest change, where its files are still as it left them."""
+        """Undo the latest change if its files were not edited since."""
         with self._lock:
             if not self._done:
                 return ChangeAnswer("There is nothing to undo.")
@@ -104,14 +108,16 @@ class Changes:
                         file=str(one.path),
                         hint="Undo the change in your editor.",
                     )
-            for one in latest:
-                self._write(one.path, one.before)
+            all_or_none(
+                (partial(self._write, one.path, one.before), partial(self._write, one.path, one.after))
+                for one in latest
+            )
             self._done.pop()
             return ChangeAnswer(f"Undone in {', '.join(one.path.name for one in latest)}.")
 
 
 def _planned(analysis: Analysis, question: Question, removes: Sequence[str]) -> RewritePlan:
-    """The edits of the present files that take what-ifs out of the code, then write those of the question."""
+    """The edits of the current files that remove what-ifs from the code, then add the what-ifs of the question."""
     if not removes:
         return plan(analysis, question, SourceText.read)
     texts: dict[str, SourceText] = {}
@@ -136,7 +142,7 @@ def _planned(analysis: Analysis, question: Question, removes: Sequence[str]) -> 
 
 
 def _refusals(analysis: Analysis, refused: tuple[Refused, ...]) -> str:
-    """Each part that cannot be made with its reason, and code to write by hand."""
+    """Each part that cannot be made, with the reason and the code to write by hand."""
     parts: list[str] = []
     for one in with_cells(refused, analysis.profile):
         by_hand = f"\nTo write by hand:\n{one.snippet}" if one.snippet else ""

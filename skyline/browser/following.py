@@ -1,4 +1,4 @@
-"""Keeps the page current: shows profiles that other programs save, and measures again when the person saves the script.
+"""Keeps the page current: shows profiles that other programs save, and measures the script again after a save.
 
 A change on disk counts as a save, unless git has written at the same time.
 """
@@ -23,18 +23,18 @@ from skyline.trace.profile import Profile
 logger = logging.getLogger(__name__)
 
 _LOOK_EVERY_S = 0.5
-# An interrupted git leaves its lock behind.
+# An interrupted git leaves its lock file behind, so the wait is limited.
 _LONGEST_GIT_LOOKS = 20
 Measure = Callable[[threading.Event, Callable[[Profile], None], bool], Profile]
-"""Runs the script and saves what came of it; stops when the event is set.
+"""Runs the script and saves its profile. Stops when the event is set.
 
-Tells what it has as soon as the script itself is measured, before its other batch sizes are. The last argument says
-that the user asked for this run by starting the command; a save asked for any other.
+Passes a first profile to the callback once the script itself is measured, before other batch sizes are. The last
+argument is true for the run that starts with the command, and false for runs that follow a save.
 """
 
 
 class FileFollower:
-    """Looks twice a second, on a thread of its own."""
+    """Checks the files twice a second, on a separate thread."""
 
     def __init__(self, script: Path, subject: ShownProfile, measure: Measure | None) -> None:
         self._script = script
@@ -44,7 +44,7 @@ class FileFollower:
         self._stamps: dict[str, tuple[int, int] | None] = {}
         self._tried: dict[str, str | None] = {}
         self._seen: Path | None = None
-        # Starting is the person's consent, for what is checked out then.
+        # By starting the command, the user agrees to measurements on the current checkout.
         self._agreed = checkout.checkout_at(str(script))
         self._git: tuple[checkout.Stamp, ...] = checkout.stamps(str(script))
         self._moved: bool = False
@@ -57,11 +57,11 @@ class FileFollower:
         self._thread = threading.Thread(target=self._follow, name="following", daemon=True)
 
     def start(self) -> None:
-        """Begin; returns at once."""
+        """Start the thread. Returns at once."""
         self._thread.start()
 
     def close(self, timeout_s: float = 10.0) -> None:
-        """Stop, and wait until a run under way is gone."""
+        """Stop, and wait until a current run has ended."""
         self._stop.set()
         self._thread.join(timeout_s)
 
@@ -72,7 +72,7 @@ class FileFollower:
             except SkylineError as error:
                 self._subject.say(str(error))
             except Exception as error:
-                # The page goes on following: what the next save brings may well be fine.
+                # Keep following: the next saved profile may be readable.
                 logger.exception("what was saved of %s cannot be shown", self._script)
                 self._subject.say(f"The saved profile cannot be shown ({error}). Profile the script again.")
             self._stop.wait(_LOOK_EVERY_S)
@@ -90,11 +90,11 @@ class FileFollower:
         if shown is None or shown.report.id != profile.id:
             self._subject.show(profile)
         self._tried = {source.path: source.text for source in profile.sources}
-        # Changes since the last look are still to be noticed.
+        # Keep the old stamps, so that changes since the last check are still noticed.
         self._stamps = {path: self._stamps.get(path, _stamp(path)) for path in self._tried}
 
     def _due(self) -> bool:
-        """True if the user has saved a change of behaviour, on a branch where they agreed to measurements."""
+        """True if the user saved a change of behaviour on a branch where they agreed to measurements."""
         if not self._settled():
             return False
         differs = any(_differs(path, text) for path, text in self._tried.items())
@@ -114,7 +114,7 @@ class FileFollower:
         return True
 
     def _settled(self) -> bool:
-        """True once no file changes any more and the person made the change."""
+        """True once no file changes any more. Records whether the user or git made the change."""
         stamps = {path: _stamp(path) for path in self._tried}
         git = checkout.stamps(str(self._script))
         moves = stamps != self._stamps or git != self._git
@@ -132,7 +132,7 @@ class FileFollower:
         return True
 
     def _tell(self, note: str) -> None:
-        """Say why nothing is measured; the empty text: that reason is gone."""
+        """Show the reason why nothing is measured. An empty text removes the reason."""
         if note != self._note:
             self._note = note
             self._subject.say(note)
@@ -165,7 +165,7 @@ class FileFollower:
         self._seen = store.latest(self._script)
         self._subject.show(profile)
         for source in profile.sources:
-            # It may have changed during the run.
+            # A file first seen now may have changed during the run: None makes the next check compare it.
             self._stamps.setdefault(source.path, None)
         self._show(profile)
 

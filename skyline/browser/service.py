@@ -1,4 +1,4 @@
-"""The page over HTTP on the loopback address: the socket, the thread that serves it, and its limits."""
+"""Serves the page over HTTP on the loopback address: the socket, the serving thread, and the limits."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ _BEAT_S = 10.0
 _JSON = "application/json"
 _PREDICTED = ("simulate", "curve", "best")
 _CHANGED = ("preview", "apply", "revert")
-"""Questions by POST, as are the predictions; these need a server that writes."""
+"""POST requests that need a server with write access. Predictions are POST requests too."""
 _SCRIPTS = ("tables.js", "timeline.js", "served-page.js")
 _STATIC = {**dict.fromkeys(_SCRIPTS, "text/javascript"), "live.css": "text/css"}
 _HEADERS = {
     "Cache-Control": "no-store",
-    # The report's styles and the places of its bars are written into the page; no script is, but ours by name.
+    # The page contains inline styles for the report and its bars, but scripts only by file name.
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
     "connect-src 'self'; img-src data:; form-action 'none'; frame-ancestors 'none'; base-uri 'none'",
     "Referrer-Policy": "no-referrer",
@@ -65,8 +65,9 @@ _HEADERS = {
 class Answers:
     """An ASGI application about one subject.
 
-    A browser may address it by the names of this machine's loopback address alone, at any port, as through a forwarded
-    one. A request that names another host is refused, so that no page from elsewhere can come here by its own name.
+    A request must name the loopback address of this machine as its host, with any port, because the port may be
+    forwarded. A request with another host is refused, so that a foreign page cannot reach the server under its own
+    name.
     """
 
     def __init__(self, subject: ShownProfile, script: str, token: str, changes: Changes | None) -> None:
@@ -85,7 +86,7 @@ class Answers:
         await response(scope, receive, send)
 
     async def _response(self, request: Request) -> Response:
-        # Read whatever the answer is: a refusal sent while a body is on its way is lost when the connection closes.
+        # Always read the body first: a refusal sent while a body is arriving is lost when the connection closes.
         body = await _body(request)
         name, shown = self._name(request), self._subject.shown
         if name is None:
@@ -109,7 +110,7 @@ class Answers:
         return _refusal()
 
     def _name(self, request: Request) -> str | None:
-        """The path below the token; None for a client without it."""
+        """The path after the token. None if the request has no valid token or a foreign host."""
         path: str = request.scope["path"]
         token, slash, name = path.removeprefix("/").partition("/")
         known = hmac.compare_digest(token.encode("utf-8", "surrogatepass"), self._token.encode())
@@ -146,7 +147,7 @@ class Answers:
         return ChangeAnswer(text)
 
     async def _news(self) -> AsyncIterator[str]:
-        """As server-sent events, until the page or the server goes."""
+        """The news as server-sent events, until the page disconnects or the server stops."""
         subject, known = self._subject, None
         loop, changed = asyncio.get_running_loop(), asyncio.Event()
 
@@ -169,7 +170,7 @@ class Answers:
 
 
 def _timeline(shown: Shown) -> bytes:
-    """The recording and its simulation for Perfetto."""
+    """The recording and its simulation as a trace for Perfetto."""
     from skyline.report.cells import by_cells
     from skyline.report.perfetto import chrome_trace
 
@@ -177,7 +178,7 @@ def _timeline(shown: Shown) -> bytes:
 
 
 def _predicted(name: str, question: Question, shown: Shown) -> EstimateReport | BestReport:
-    """As the language server answers: ``curve`` adds the batch-size curve under the what-ifs."""
+    """The prediction as the language server answers it. ``curve`` adds the batch-size curve under the what-ifs."""
     if name == "best":
         return best_report(shown.analysis, Constraints(rewritable=True))
     found = estimate(shown.analysis, question)
@@ -185,7 +186,7 @@ def _predicted(name: str, question: Question, shown: Shown) -> EstimateReport | 
 
 
 async def _body(request: Request) -> bytes | None:
-    """None where it is longer than any question."""
+    """The body of a request. None if it is longer than any question."""
     body = b""
     async for piece in request.stream():
         body += piece
@@ -199,7 +200,7 @@ def _response(kind: str, body: bytes) -> Response:
 
 
 def _refusal(status: HTTPStatus = HTTPStatus.NOT_FOUND) -> Response:
-    # A body too long is not read to its end: the rest must not be taken for the next request.
+    # The rest of a body that is too long stays unread. Close, so that it is not taken for the next request.
     headers = {**_HEADERS, "Connection": "close"}
     return Response(f"{status.phrase}\n", status, headers, "text/plain")
 
@@ -208,9 +209,9 @@ _NEWS, _VERDICT_ENDS = "<main>", "</section>"
 
 
 def live_page(shown: Shown | None, script: str, *, writes: bool = False) -> str:
-    """The report with a panel to ask from below its verdict; a page that waits while there is no profile.
+    """The report with a panel for questions below its verdict. Without a profile, a page that waits for one.
 
-    ``writes`` has the panel show a change as a diff, write it into the code and take it back.
+    ``writes``: the panel can also show a change as a diff, write it into the code and undo it.
     """
     environment = Environment(
         loader=PackageLoader("skyline.browser", "static"), autoescape=True, undefined=StrictUndefined
@@ -230,25 +231,25 @@ def live_page(shown: Shown | None, script: str, *, writes: bool = False) -> str:
 
 
 def static(name: str) -> bytes:
-    """A file that the page loads from here."""
+    """A static file that the page loads from this server."""
     return files("skyline.browser").joinpath("static", name).read_bytes()
 
 
 LOOPBACK = "127.0.0.1"
 _BACKLOG = 512
 _MOST_ANSWERED = 256
-"""Connections at once, pages that wait for news included; those that have asked nothing yet do not count."""
+"""Maximum number of connections, including pages that wait for news, but not those without a request yet."""
 _LONGEST_HEAD = 16_384
-"""Bytes of a request without its body."""
+"""Maximum size of a request without its body, in bytes."""
 _IDLE_S = 5
 _FAREWELL_S = 1
 _JOIN_S = 5.0
 
 
 class Service:
-    """Serves one subject until it is closed; OSError where the port is taken. Without ``changes`` it writes nothing.
+    """Serves one subject until it is closed. Raises OSError if the port is taken.
 
-    Every address begins with a token that is new for each start.
+    Without ``changes`` it writes nothing. Every path begins with a token that is generated at each start.
     """
 
     def __init__(
@@ -277,7 +278,7 @@ class Service:
                 http=self.half_open.connection,  # pyright: ignore[reportArgumentType]
                 ws="none",
                 lifespan="off",
-                # The address holds the token.
+                # Requests are not logged, because their path contains the token.
                 access_log=False,
                 log_config=None,
                 log_level="critical",
@@ -296,7 +297,7 @@ class Service:
 
     @property
     def url(self) -> str:
-        """Where the page is."""
+        """The URL of the page."""
         return f"http://{LOOPBACK}:{self.port}/{self.token}/"
 
     def start(self) -> None:
@@ -304,7 +305,7 @@ class Service:
         self._thread.start()
 
     def close(self) -> None:
-        """Let go of every page and of the port."""
+        """Close all connections and the port."""
         self.subject.close()
         self._server.should_exit = True
         if self._thread.ident is not None:
@@ -313,16 +314,16 @@ class Service:
 
 
 LONGEST_HALF_OPEN_S = 10.0
-"""For a whole request, body included: a browser on this machine takes milliseconds."""
+"""Time limit for a whole request including its body. A browser on this machine needs milliseconds."""
 MOST_HALF_OPEN = 512
-"""One that waits costs next to nothing. Of more than these the one that has waited longest is closed: with so many,
-whoever sends a whole request is through before it would be that one, however fast others come back."""
+"""Maximum number of connections that wait for a request, which cost almost nothing. Beyond it, the oldest is closed.
+With so many places, a client that sends a whole request at once is served before it becomes the oldest."""
 _SHARE_OF_DESCRIPTORS = 0.5
 _UNFINISHED = (h11.IDLE, h11.SEND_BODY)
 
 
 def _room() -> int:
-    """The number kept: fewer where a process may have few files open."""
+    """The number of waiting connections to keep. Fewer if the process may open only few files."""
     try:
         import resource
     except ImportError:  # Windows
@@ -336,7 +337,7 @@ def _room() -> int:
 
 
 class HalfOpen:
-    """The connections from which a request, or the rest of one, is still to come, in the order in which they began."""
+    """The connections that have not yet sent a whole request, in the order in which they started to wait."""
 
     def __init__(self, longest_s: float = LONGEST_HALF_OPEN_S, most: int | None = None) -> None:
         self._longest_s = longest_s
@@ -347,11 +348,11 @@ class HalfOpen:
         return len(self._waiting)
 
     def connection(self, **options: Any) -> asyncio.Protocol:
-        """A new connection, as uvicorn makes them."""
+        """A new connection. uvicorn calls this in place of its own protocol class."""
         return _Connection(self, **options)
 
     def wait_for(self, connection: _Connection) -> None:
-        """A request is to come. The time runs on if one was to come already: bytes that trickle in do not renew it."""
+        """Start the time limit for a request. It is not restarted by further bytes of the same request."""
         if connection in self._waiting:
             return
         if len(self._waiting) >= self.most:
@@ -360,7 +361,7 @@ class HalfOpen:
         self._waiting[connection] = loop.call_later(self._longest_s, self._close, connection)
 
     def let_go(self, connection: _Connection) -> None:
-        """The request is there, or the connection is over."""
+        """Stop the time limit: the request is complete, or the connection has ended."""
         timer = self._waiting.pop(connection, None)
         if timer is not None:
             timer.cancel()
@@ -384,7 +385,7 @@ class _Connection(H11Protocol):
         super().connection_lost(exc)
 
     def handle_events(self) -> None:
-        """Called with new bytes, and when an answer is complete."""
+        """Handle new bytes or the end of an answer: start or stop the time limit."""
         super().handle_events()
         if self.conn.their_state in _UNFINISHED and not self.transport.is_closing():
             self._half_open.wait_for(self)

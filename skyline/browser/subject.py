@@ -1,4 +1,4 @@
-"""The script that is shown: its newest profile, and whoever waits for a newer one."""
+"""The displayed script: its newest profile, and the listeners that wait for a newer one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skyline.trace.profile import Profile
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A profile made ready to be shown; ``number`` grows with each one."""
+    """A profile prepared for display. ``number`` increases with each profile."""
 
     number: int
     analysis: Analysis
@@ -25,7 +25,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """The state of a page: its profile, the progress or the error in words, and whether a measurement is under way."""
+    """The state of a page: the number of its profile, its progress or error as text, and whether a run is measured."""
 
     number: int
     status: str
@@ -33,7 +33,7 @@ class News:
 
 
 class ShownProfile:
-    """Holds what is shown; any thread may put something newer in its place, and any may wait for that."""
+    """Holds the displayed profile. Any thread may replace it, and any thread may wait for a newer one."""
 
     def __init__(self) -> None:
         self._shown: Shown | None = None
@@ -45,25 +45,25 @@ class ShownProfile:
 
     @property
     def closed(self) -> bool:
-        """True once no more news can come."""
+        """True once no more news can arrive."""
         return self._closed
 
     @property
     def shown(self) -> Shown | None:
-        """The newest, None while there is none."""
+        """The newest profile. None if there is none yet."""
         with self._lock:
             return self._shown
 
     @property
     def news(self) -> News:
-        """As of now."""
+        """The current state."""
         with self._lock:
             return self._news()
 
     def show(self, profile: Profile, *, status: str = "") -> None:
-        """Analyse a profile and show it in place of the one there was.
+        """Analyse a profile and display it in place of the previous one.
 
-        A measurement that goes on tells its ``status``.
+        ``status`` is the progress of a measurement that continues; empty if it has ended.
         """
         analysis = analyse(profile)
         report, whatifs = build.profile_report(analysis), build.whatif_report(analysis, None)
@@ -74,7 +74,7 @@ class ShownProfile:
             self._tell()
 
     def say(self, status: str, *, measuring: bool = False) -> None:
-        """Tell the progress of a measurement, or a reason; the empty text: nothing."""
+        """Set the progress of a measurement or another message. An empty text removes the message."""
         with self._lock:
             if (status, measuring) != (self._status, self._measuring):
                 self._status, self._measuring = status, measuring
@@ -82,7 +82,7 @@ class ShownProfile:
 
     @contextmanager
     def followed(self, on_change: Callable[[], None]) -> Generator[None, None, None]:
-        """Have ``on_change`` called, on any thread, whenever there is news, or no more to come."""
+        """A context in which ``on_change`` is called, on any thread, after every change and at the end."""
         with self._lock:
             self._followers.append(on_change)
         try:
@@ -92,7 +92,7 @@ class ShownProfile:
                 self._followers.remove(on_change)
 
     def close(self) -> None:
-        """Let everybody go who waits."""
+        """Release all waiting listeners."""
         with self._lock:
             self._closed = True
             self._tell()

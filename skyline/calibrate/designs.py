@@ -30,10 +30,10 @@ _GROUPED_FLOP = 0.02
 
 @dataclass(frozen=True, slots=True)
 class _Sampled:
-    """The spans of sizes on a kind of device.
+    """The ranges of sizes for a kind of device.
 
-    On a GPU small tensors take the time of a kernel's start, whatever is computed: they say nothing about the tensors
-    of a training, and few are measured.
+    On a GPU, small tensors only take the start time of a kernel. They say nothing about the tensors of a
+    training, so few are measured.
     """
 
     flat: _Spans

@@ -163,7 +163,7 @@ def run_session(
     with ExitStack() as stack:
         process = stack.enter_context(MeasuringProcess(interpreter, device))
         begin = time.monotonic()
-        # The start of PyTorch counts too, as far as it leaves time to measure.
+        # The start of PyTorch counts as well, unless it would leave too little time to measure.
         end = begin + minutes * 60 - min(begin - asked, minutes * 6)
         machine = _machine(process, device)
         path = path_of(machine)
@@ -207,7 +207,7 @@ def run_session(
 
 
 def _set_aside(path: Path, machine: CalibratedDevice) -> Path | None:
-    """Move a file aside that is damaged, or from another machine of that name, another PyTorch or timing method."""
+    """Move a file aside that is damaged, or from another machine of this name, PyTorch or timing method."""
     if not path.exists():
         return None
     try:

@@ -1,4 +1,4 @@
-"""Puts what the child told into a profile."""
+"""Assembles a profile from the child's reports."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from skyline.trace.trial import ProductTrial, SplitTrial, Trial
 
 @dataclass(frozen=True, slots=True)
 class ScriptRun:
-    """The script's own run, measured and recorded. ``in_force`` is what it showed of its batch size."""
+    """The script's own run, measured and recorded. ``in_force`` is the batch size that the run showed."""
 
     request: CaptureRequest
     script: str
@@ -57,7 +57,7 @@ class ScriptRun:
     ended_after: int | None = None
     """Total number of iterations of the script, if it ended while it was timed."""
     failed: bool = False
-    """True if the run failed after it was recorded, so that nothing more can be asked of it."""
+    """True if the run failed after it was recorded, so that nothing more can be measured in it."""
     paired_ms: tuple[float, ...] = ()
     """Bare iterations from directly before and after the recorded ones."""
     from_idle: BareTimes | None = None
@@ -71,14 +71,14 @@ class ScriptRun:
     redactor: Redactor = field(default_factory=Redactor)
 
     def iterations_at(self, batch_size: int) -> int | None:
-        """Iterations of the script at a batch size, an epoch being a fixed number of samples; None if not known."""
+        """Iterations of the script at a batch size, if an epoch is a fixed number of samples; None if not known."""
         if self.ended_after is None or not self.batch_size:
             return None
         return self.ended_after * self.batch_size // batch_size
 
     @property
     def goes_on(self) -> bool:
-        """True if further iterations are to be timed; those of a device all come before it is recorded."""
+        """True if further iterations will be timed; on a device, all are timed before the recording."""
         on_device = self.facts.environment.device.kind != "cpu"
         over = self.failed or self.ended_after is not None
         return not (over or on_device or self.rows.settled)
@@ -90,27 +90,27 @@ class ScriptRun:
 
     @property
     def batch_size(self) -> int | None:
-        """The batch size of the run, None where nothing shows it."""
+        """The batch size of the run; None if nothing shows it."""
         return self.in_force.size
 
     @property
     def leading(self) -> tuple[int, ...]:
-        """Everything that the run showed of its batch size."""
+        """All numbers seen in the run that may be its batch size."""
         return self.facts.batch_sizes_seen
 
     @property
     def main_loader(self) -> LoaderSeen | None:
-        """The loader that delivered the batches of the loop; where none is sure, the one that delivered most."""
+        """The loader of the training loop; if it is not known, the loader that delivered the most batches."""
         most = max(self.facts.loaders, key=lambda loader: loader.fetches, default=None)
         return loop_loader(self.facts, self.rows) or most
 
     @property
     def dataset_size(self) -> int | None:
-        """Samples in the training set, where a loader knows."""
+        """Samples in the training set; None if the loader does not know it."""
         return self.main_loader.dataset_size if self.main_loader else None
 
     def with_batch(self) -> ScriptRun:
-        """With the batch size that the run shows: candidates that hold exactly this size come first."""
+        """This run with the batch size that it shows; candidates with exactly this value come first."""
         arguments = self.request.arguments
         found = batch_in_force(self.knobs.candidates, self.facts, self.rows, self._settings(), arguments)
         if not found.knobs and not found.places and loop_loader(self.facts, self.rows) is None:
@@ -130,7 +130,7 @@ class ScriptRun:
         return replace(self, knobs=knobs, in_force=found, notes=notes)
 
     def _unnamed(self) -> Knob | None:
-        """The only literal in the training loop that is the first dimension of what the model was fed."""
+        """The one literal in the training loop that equals a first dimension of the model's inputs, if there is one."""
         line = self.ready.loop
         if line is None:
             return None
@@ -147,7 +147,7 @@ class ScriptRun:
         return SourceText.of(file, self.sources[real]) if real in self.sources else SourceText.read(file)
 
     def configured(self) -> tuple[ConfiguredSetting, ...]:
-        """Workers of the loop's loader and accumulated batches, where opened files hold just these numbers."""
+        """Settings files that hold the loader's number of workers or the number of accumulated batches."""
         loader = self.main_loader
         shown = (
             (Setting.NUM_WORKERS, loader.num_workers if loader else None),
@@ -164,13 +164,13 @@ class ScriptRun:
         return tuple(each for each in found if each.places)
 
     def _settings(self) -> tuple[tuple[str, str], ...]:
-        """Files that may hold settings, with their texts: modules, then what the script opened by itself."""
+        """Files that may hold settings, with their texts: modules, then the files that the script opened."""
         found: list[tuple[str, str]] = []
         for path in dict.fromkeys((*self.facts.modules, *self.facts.settings_files)):
             try:
                 text = self.sources[path] if path in self.sources else SourceText.read(path).text
             except SkylineError:
-                continue  # the run made it for itself
+                continue  # the run created it in its scratch folder
             found.append((path, text))
         return tuple(found)
 
@@ -183,7 +183,7 @@ def assemble(
     *,
     first: bool = False,
 ) -> Profile:
-    """The profile of a run with the trials of its variants; ``first`` before its further iterations."""
+    """The profile of a run with the trials of its variants; ``first`` if further iterations are still to come."""
     profile = replace(_assembled(run), trials=trials, product_trials=products, split_trials=splits)
     return secret_free(replace(profile, first=first and run.goes_on), run.redactor)
 

@@ -18,13 +18,13 @@ _TURN_S = 1.0
 LEAST_STEPS = 3
 """The fewest iterations that are timed, unless they are long."""
 ENOUGH_STEPS = 9
-"""From so many on, the 95 % range of their median no longer reaches from the fastest to the slowest of them."""
+"""With this many steps, the 95 % range of the median no longer spans the fastest to the slowest step."""
 _PRESENT = 5
 _RECORDED_MS = 3_000.0
 _FROM_IDLE = 5
-"""Iterations with an idle device at their start: the median of five, since the host's time scatters."""
+"""Number of iterations that start with an idle device. Their median is used, since the host's time scatters."""
 LONG_MS = 4_000.0
-"""Of a longer iteration one is timed and one recorded: a pause before it and the caches hardly change its time."""
+"""If iterations are longer, one is timed and one recorded: a pause and cold caches hardly change such times."""
 
 
 @dataclass(slots=True)
@@ -35,26 +35,26 @@ class BareRows:
 
     @property
     def steps_ms(self) -> list[float]:
-        """Whole iterations."""
+        """Times of whole iterations in ms."""
         return [row.step_ms for row in self.rows]
 
     @property
     def median_ms(self) -> float:
-        """The typical iteration so far."""
+        """Median time of the iterations so far, in ms."""
         return statistics.median(self.steps_ms)
 
     @property
     def present_ms(self) -> float:
-        """The typical iteration of the last few: under the load of the machine at present."""
+        """Median time of the last few iterations in ms, under the present load of the machine."""
         return statistics.median(self.steps_ms[-_PRESENT:])
 
     @property
     def settled(self) -> bool:
-        """True if the median is known well, by the spread of the iterations."""
+        """True if the spread of the iterations is small enough for a precise median."""
         return _spread(self.steps_ms) <= _SMALL_SPREAD
 
     def times(self) -> BareTimes:
-        """The rows as they are kept in a profile."""
+        """The rows in the form in which a profile stores them."""
         rows = self.rows
         return BareTimes(
             tuple(row.step_ms for row in rows),
@@ -76,7 +76,7 @@ class BareRows:
 
     @property
     def usual_fetches(self) -> float:
-        """Number of batches taken in the middle of all iterations: an evaluation in a few of them takes many more."""
+        """Median number of batches per iteration. The mean is higher if some iterations include an evaluation."""
         return statistics.median(row.fetches for row in self.rows)
 
     @property
@@ -91,12 +91,12 @@ class BareRows:
 
 
 def run_bare(child: ChildProcess, iterations: int, *, waiting: bool = False) -> tuple[StepRow, ...]:
-    """Let the child run so many iterations and give its rows; ``waiting`` for its device at the end of each."""
+    """Let the child run this many iterations and return their rows; ``waiting``: it syncs its device after each."""
     return run_steps(child, iterations, waiting=waiting).rows
 
 
 def run_steps(child: ChildProcess, iterations: int, *, waiting: bool = False) -> BareSteps:
-    """The same, with the files that were saved meanwhile."""
+    """Run iterations like ``run_bare``, and return them with the files saved meanwhile."""
     child.send("run", iterations=iterations, waiting=waiting)
     return msgspec.convert(child.receive("steps"), BareSteps)
 
@@ -108,10 +108,10 @@ def first_steps(
     last: StepRow | None = None,
     seconds: float = math.inf,
 ) -> BareRows:
-    """The least that a profile needs: ``request.steps`` iterations, fewer where they are slow or ``seconds`` are few.
+    """The bare iterations that a profile needs: ``request.steps``, fewer if they are slow or ``seconds`` is short.
 
-    ``last`` is the last iteration of the warm-up: if it is long, it is all. The first iteration of a turn follows a
-    pause and is dropped unless it is long.
+    ``last`` is the last iteration of the warm-up: if it is long, it is the only one. The first iteration of a turn
+    follows a pause and is dropped unless it is long.
     """
     if expected_ms > LONG_MS:
         return BareRows([last] if last is not None else list(run_bare(child, 1)))
@@ -121,10 +121,10 @@ def first_steps(
 
 
 def from_idle(child: ChildProcess, request: CaptureRequest, rows: BareRows) -> BareTimes | None:
-    """Iterations that each begin with an idle device: the host launches them without waiting for a full queue.
+    """Iterations that each start with an idle device: the host launches their work without waiting for a full queue.
 
-    Call it before anything is recorded: the recorder of a device's kernels may stay attached and slow each launch. None
-    where iterations are long, or few are left.
+    Call it before anything is recorded: the kernel recorder may stay attached and slow down each launch. None if
+    iterations are long, or few are left.
     """
     affordable = int(_RECORDED_MS / max(rows.median_ms, 0.01))
     count = min(_FROM_IDLE, affordable)
@@ -134,7 +134,7 @@ def from_idle(child: ChildProcess, request: CaptureRequest, rows: BareRows) -> B
 
 
 def iterations_to_record(request: CaptureRequest, rows: BareRows) -> tuple[int, int]:
-    """Numbers of iterations to record: lightly, and in full before that; fewer where they are long."""
+    """Numbers of iterations to record lightly, and in full before that; fewer if iterations are long."""
     if rows.median_ms > LONG_MS:
         return 0, 1
     affordable = int(_RECORDED_MS / max(rows.median_ms, 0.01))
@@ -148,11 +148,11 @@ def beside_recording(
     recorded: int,
     seconds: float = math.inf,
 ) -> tuple[float, ...]:
-    """Bare iterations in ms from directly before and after the recorded ones, to set them against.
+    """Bare iterations in ms from directly before and after the recorded ones, for comparison with those.
 
-    Later measurements are added to ``into``. On a machine that drifts, the median over all bare iterations
-    would say less of what recording costs. Call it right after the recording. Where ``seconds`` or the time of the
-    request are too few, it is one iteration.
+    The iterations run here are added to ``into``. On a machine that drifts, the median over all bare iterations
+    would give a less precise cost of recording. Call it right after the recording. It runs one iteration if
+    ``seconds`` or the time of the request do not allow more.
     """
     before = into.steps_ms[-recorded:]
     if into.median_ms > LONG_MS:
@@ -166,20 +166,20 @@ def beside_recording(
 
 
 def beside_recording_on_device(child: ChildProcess, recorded: int) -> tuple[float, ...]:
-    """Bare iterations in ms from right after the recorded ones, which wait for their device as those do.
+    """Bare iterations in ms from right after the recorded ones; both wait for the device at their end.
 
-    They count for nothing else: the recorder of a device's kernels may stay attached and slow each launch.
+    They are used for nothing else: the kernel recorder may stay attached and slow down each launch.
     """
     return tuple(row.step_ms for row in run_bare(child, recorded + 1, waiting=True)[1:])
 
 
 def settle(child: ChildProcess, request: CaptureRequest, into: BareRows, seconds: float = math.inf) -> None:
-    """Measure further into ``into`` until the median is known well or the time is spent.
+    """Add iterations to ``into`` until their median is precise or the time is spent.
 
-    Well known: the middle half of the steps, over the square root of their number, is within 1.5 % of the
-    median. All iterations together take ``request.settle_s``, or as long as ``ENOUGH_STEPS`` where that is longer, or
-    ``seconds`` where that is less. Raises ScriptEnded where the script ends meanwhile, with its iterations until then
-    in ``into``.
+    Precise: the interquartile range of the steps, divided by the square root of their number, is at most 1.5 % of
+    the median. All iterations together take at most ``request.settle_s``, or the time of ``ENOUGH_STEPS`` iterations
+    if that is longer, but never more than ``seconds``. Raises ScriptEnded if the script ends meanwhile; ``into`` then
+    has the iterations until its end.
     """
     settle_s = max(request.settle_s, ENOUGH_STEPS * into.median_ms / 1e3)
     budget_ms = min(settle_s, seconds) * 1e3 - sum(into.steps_ms)

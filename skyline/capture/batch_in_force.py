@@ -1,4 +1,4 @@
-"""Which batch size a run really had: that of the loader in its loop, or what its model was fed."""
+"""Finds the actual batch size of a run, from the loader in its loop or from the inputs of its model."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from skyline.source.settings_file import batch_size_places
 
 @dataclass(frozen=True, slots=True)
 class BatchInForce:
-    """``size`` is None where nothing shows it; ``loader`` had it, where the loop takes its batches from one.
+    """The batch size of a run: ``size`` is None if nothing shows it, ``loader`` is the loop's loader if it has one.
 
-    ``knobs`` are the candidates that hold exactly this size, best first, ``places`` the settings that do.
+    ``knobs`` are the candidates with exactly this value, best first. ``places`` are the settings with this value.
     """
 
     size: int | None
@@ -21,7 +21,7 @@ class BatchInForce:
     loader: LoaderSeen | None = None
     places: tuple[SettingPlace, ...] = ()
     sure: bool = False
-    """True if a loader or the first dimension of the model's input shows it; the second may be something else."""
+    """True if a loader or a first dimension shows the size; a second dimension may be something else."""
 
 
 UNKNOWN = BatchInForce(None)
@@ -34,13 +34,13 @@ def batch_in_force(
     settings: tuple[tuple[str, str], ...] = (),
     arguments: tuple[str, ...] = (),
 ) -> BatchInForce:
-    """The batch size that the run shows. ``settings`` are the files of settings that it opened, as (path, text).
+    """The batch size that the run shows. ``settings`` are the settings files that it opened, as (path, text).
 
-    ``arguments`` are those of the script: they may name a section.
+    ``arguments`` are the arguments of the script: they may name a section of such a file.
 
-    A loader in the loop is the truth, whatever the source seems to say. Without one a candidate or a setting must be
-    exactly a leading dimension: the first of what the model was fed before the second, which is the batch of recurrent
-    networks, and both before those of other tensors.
+    The loader in the loop decides, whatever the source seems to say. Without a loader, a candidate or a setting must
+    equal a leading dimension. First dimensions of the model's inputs are checked first, then second dimensions (the
+    batch of recurrent networks), then dimensions of other tensors.
     """
     loader = loop_loader(facts, rows)
     if loader is not None and loader.batch_size:
@@ -62,17 +62,18 @@ def batch_in_force(
 
 
 def loop_loader(facts: RunFacts, rows: BareRows) -> LoaderSeen | None:
-    """The loader of the training loop: it gave batches in most iterations; None where the loop takes none."""
+    """The loader of the training loop, which gave batches in the most iterations; None if the loop uses no loader."""
     if not rows.rows or not rows.fetches:
         return None
-    # An evaluation takes many batches at once, a script that loads its data beforehand takes one before the loop.
+    # Iterations count, not batches: an evaluation takes many batches in one iteration, and a script that loads its
+    # data beforehand takes a batch before the loop.
     return max(facts.loaders, key=lambda loader: (loader.iterations, loader.fetches), default=None)
 
 
 def may_follow(knob: Knob, facts: RunFacts) -> bool:
-    """True if a run without a batch of the knob's size may still be set by it: it feeds multiples of that.
+    """True if the knob may set the batch although the run shows no such size: the run shows a multiple of it.
 
-    A sequence model that flattens its batch does. It proves nothing: another value of the knob has to be tried.
+    Sequence models that flatten their batch do so. This is no proof: another value of the knob has to be tried.
     """
     return knob.value > 1 and any(dimension % knob.value == 0 for dimension in facts.first_dimensions)
 

@@ -38,27 +38,27 @@ from skyline.source.knob import Knob
 from skyline.trace.trial import Choices, Trial
 
 PACE = TurnPace(turn_s=0.3, least=0, most=24, turns_per_life=10, restarts=0, stopped=False)
-"""Of a run at another batch size; one that ends has enough turns by then, or is left out."""
+"""The pace of runs at other batch sizes. A run that ends is not started again; with too few turns it is left out."""
 _LONGEST_STEP_MS = 6_000.0
 _MOST_ROUNDS, _LEAST_ROUNDS = 8, 1
-"""One round only where the machine is so busy that the budget is spent: it has a wide range."""
+"""A single round, whose range is wide, is used only if a busy machine has spent the budget by then."""
 _ROUNDS_ALONE, _LEAST_ROUNDS_ALONE = 3, 2
-"""Rounds of a run that has the device for itself: none shows how far the script moved meanwhile."""
+"""Rounds of a run that has the device to itself. The unchanged script cannot run in them to show a drift."""
 _SIZES_OF_A_CURVE = 2
-"""They may take longer than the budget: predictions for other batch sizes start from them."""
+"""Number of sizes that may exceed the budget, because predictions for other batch sizes are based on them."""
 _PATIENCE_S = 20.0
-"""Beyond the budget: the second of them is started only if it is likely to end by then."""
+"""Seconds beyond the budget: the second size is started only if it will probably end by then."""
 _SHARE_OF_FREE_MEMORY = 0.5
 _MOST_LITERALS = 2
-"""So many candidates are tried with other values."""
+"""Number of candidates that are tried with other values."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchTrials:
     """Trials at other batch sizes, and the runs at these sizes that are still held.
 
-    ``run`` is the script's own run with what these trials showed of it: which literal sets its batch size, or that
-    none does.
+    ``run`` is the script's own run, updated with the result of these trials: the literal that sets its batch size,
+    or that no literal does.
     """
 
     run: ScriptRun
@@ -67,10 +67,10 @@ class BatchTrials:
 
 
 def ways(run: ScriptRun) -> Sequence[BatchWay]:
-    """The ways to run the script at another batch size: by a literal, by the loader, by a file of settings."""
+    """The ways to run the script at another batch size: through a literal, the loader, or a settings file."""
     found = run.in_force
     if found.size is None:
-        # A multiple proves nothing yet, but the run may be seen to follow.
+        # A multiple is no proof, but a trial shows if the run follows the literal.
         return [knob for knob in run.knobs.candidates if may_follow(knob, run.facts)][:_MOST_LITERALS]
     loader = loader_way(found.loader)
     return [*found.knobs[:_MOST_LITERALS], *([loader] if loader else []), *found.places[:1]]
@@ -84,9 +84,9 @@ def measure_batch_sizes(
     budget: TrialBudget,
     later_s: Callable[[float], float] = lambda left_s: 0.0,
 ) -> BatchTrials:
-    """Measure other batch sizes in the first way that the run follows; the runs stay held until ``stack`` is closed.
+    """Measure other batch sizes in the first way that works; the runs stay held until ``stack`` is closed.
 
-    ``later_s`` are the seconds of the trials that follow, given those that are left. They come before a third size.
+    ``later_s`` maps the seconds left to the seconds that later trials need. Those have priority over a third size.
     """
     failed: list[str] = []
     refused: list[str] = []
@@ -101,7 +101,7 @@ def measure_batch_sizes(
             (refused if isinstance(way, Knob) else failed).append(ignored(way))
             continue
         if not sizes.any_ran and not isinstance(way, Knob):
-            # It could not run so: what is set elsewhere as well may go along in another way.
+            # No run worked this way. Another way may also change other values that depend on the batch size.
             failed += sizes.notes
             continue
         if isinstance(way, Knob):
@@ -118,7 +118,7 @@ def measure_batch_sizes(
 
 
 class _OtherSizes:
-    """Runs at other batch sizes that are brought about in one way, and their trials."""
+    """Runs at other batch sizes that are all set in the same way, and their trials."""
 
     def __init__(
         self,
@@ -145,9 +145,9 @@ class _OtherSizes:
             starts_again=run.ended_after is not None,
         )
         self._slower = 1.0
-        """Factor of the time that the last start took over that which was expected."""
+        """Ratio of the actual to the expected time of the last start."""
         self._slower_turns = 1.0
-        """The same for an iteration of the last run that was started."""
+        """Ratio of the actual to the expected time of an iteration, in the last run that was started."""
         self._untimely: list[int] = []
         """Sizes for which no time was left."""
         self._way = way
@@ -162,9 +162,9 @@ class _OtherSizes:
         """Iterations of the unchanged script in these turns."""
 
     def measure(self) -> bool:
-        """True if the batch of the run follows; each size is then measured or has a note.
+        """Return True if the batch of the run changes as wanted; each size is then measured or has a note.
 
-        Where not all runs fit on the device, they are there one at a time, and none of them is held afterwards.
+        If the runs do not all fit on the device, they run there one at a time, and none of them is held afterwards.
         """
         follows = self._measure()
         if self._untimely and follows:
@@ -214,7 +214,7 @@ class _OtherSizes:
     def _together(self) -> bool:
         for one in self._made.values():
             self._stack.enter_context(one).launch()
-        # More of them at a time would compute with more threads than cores. On a device they would also change each
+        # More runs at a time would use more threads than there are cores. On a device they would also change each
         # other's free memory.
         environment = self._run.facts.environment
         at_a_time = (
@@ -235,7 +235,7 @@ class _OtherSizes:
         return True
 
     def _one_by_one(self, sharing: dict[int, Sharing]) -> bool:
-        # The sizes for which the script's own run has to go come last.
+        # The sizes for which the script's own run has to leave the device come last.
         for number, size in enumerate(sorted(sharing, key=lambda size: sharing[size] is Sharing.ALONE)):
             alone = sharing[size] is Sharing.ALONE
             if alone:
@@ -245,7 +245,7 @@ class _OtherSizes:
             with self._made[size] as one:
                 follows = self._warmed_up(size, one)
                 if follows is None:
-                    # Where the first does not follow a literal, none would.
+                    # If the first run does not follow the literal, no other run will.
                     return number > 0
                 if follows and alone:
                     # A GPU's clock drifts less than the load of a machine, and there is no other way.
@@ -267,7 +267,7 @@ class _OtherSizes:
         rounds: int,
         least: int = _LEAST_ROUNDS,
     ) -> None:
-        # The runs are there: they may have what was kept for other trials.
+        # The runs are already started: they may use the time that was reserved for other trials.
         held = dict(held)
         while len(held) > _SIZES_OF_A_CURVE and not self._whole.fits(self._rounds_s([*held], least)):
             self._untimely.append(held.popitem()[0])
@@ -283,12 +283,12 @@ class _OtherSizes:
                 self._untimely.append(size)
 
     def _rounds_s(self, sizes: Sequence[int], rounds: int) -> float:
-        # A turn of quick iterations has its length whatever they take.
+        # The factor scales one iteration, not the sum: a turn of quick iterations has a fixed length.
         present = replace(self._costs, step_s=self._costs.step_s * self._slower_turns)
         return present.rounds_s(sizes, rounds)
 
     def _no_time(self) -> str:
-        """The note on the sizes for which no time was left, with a budget that would do."""
+        """The note on the sizes for which no time was left, with a budget that would be enough."""
         sizes = sorted({*self._untimely})
         total_s = self._whole.total_s
         enough_s = 10 * math.ceil((total_s + self._slower_turns * self._costs.all_s(sizes)) / 10)
@@ -300,7 +300,7 @@ class _OtherSizes:
         )
 
     def _warmed_up(self, size: int, one: HeldRun) -> bool | None:
-        """True if a run at this size could be warmed up, with a note where not; None where its batch is another."""
+        """True if a run at this size warmed up, False (with a note) if not, None if its batch has another size."""
         expected_s = self._costs.until_turns_s(size)
         rounds_s = self._rounds_s([*self.started, size], _LEAST_ROUNDS)
         enough = len(self.started) >= _SIZES_OF_A_CURVE
@@ -334,12 +334,12 @@ class _OtherSizes:
 
 
 def _without_literal(run: ScriptRun, refused: Sequence[str]) -> ScriptRun:
-    """A literal that the run does not follow must not be rewritten as if it were the batch size."""
+    """The run without its literals if it did not follow them: they must not be edited as if they set the batch."""
     return replace(run, knobs=replace(run.knobs, refusal=" ".join(refused))) if refused else run
 
 
 _FACTORS = (2.0, 0.25, 4.0, 0.5, 8.0)
-"""Spread wide, upward first: going up is what people ask about."""
+"""Factors far apart, larger sizes first: people mostly ask about larger batches."""
 
 
 def sizes_to_measure(
@@ -354,9 +354,9 @@ def sizes_to_measure(
     dataset_size: int | None,
     budget_s: float,
 ) -> tuple[int, ...]:
-    """Up to ``count`` sizes around the script's own that can be expected to fit in time and memory.
+    """Up to ``count`` sizes around the script's own that are expected to fit in time and memory.
 
-    The first two are chosen whatever time they take.
+    The first two are chosen even if they exceed ``budget_s``.
     """
     chosen: list[int] = []
     for factor in _FACTORS:

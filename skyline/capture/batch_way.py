@@ -1,4 +1,4 @@
-"""The ways to run the script at another batch size, and the check that a run really had it."""
+"""The ways to run the script at another batch size, and the check that a run actually had it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from skyline.trace.record import CodeLine
 
 @dataclass(frozen=True, slots=True)
 class LoaderWay:
-    """The loaders of one line that have this batch size get another: nothing is edited, not even in memory."""
+    """Gives another batch size to the loaders of one line that have ``size``; no source is edited, even in memory."""
 
     line: CodeLine
     size: int
@@ -30,7 +30,7 @@ BatchWay = Knob | SettingPlace | LoaderWay
 
 @dataclass(frozen=True, slots=True)
 class SizedRun:
-    """The differences of a run at another batch size: texts by real path, arguments, loaders."""
+    """The changes that a run at another batch size needs: texts by real path, arguments, loaders."""
 
     sources: dict[str, str] = field(default_factory=dict[str, str])
     arguments: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ class SizedRun:
 
 
 def loader_way(loader: LoaderSeen | LoaderFact | None) -> LoaderWay | None:
-    """By way of this loader, where it has a batch size and a line of the person's."""
+    """The way through this loader; None if it has no batch size or no line in the user's code."""
     if loader is None or not loader.batch_size or loader.created_line is None:
         return None
     return LoaderWay(loader.created_line, loader.batch_size)
@@ -47,9 +47,9 @@ def loader_way(loader: LoaderSeen | LoaderFact | None) -> LoaderWay | None:
 def sized_run(
     way: BatchWay, batch_size: int, arguments: tuple[str, ...], sources: Mapping[str, str]
 ) -> SizedRun | None:
-    """The run at another batch size; ``sources`` are the texts already in force, others are read from disk.
+    """The run at another batch size; ``sources`` are texts that replace files, others are read from disk.
 
-    None where the place no longer holds what it held.
+    None if the place no longer holds the old value.
     """
     match way:
         case Knob():
@@ -68,9 +68,9 @@ def sized_run(
 def run_with(
     knob: Knob, batch_size: int, arguments: tuple[str, ...], sources: Mapping[str, str]
 ) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Source overrides (real path -> text) and arguments under which the script runs at another batch size.
+    """Source overrides (real path -> text) and arguments that make the script run at another batch size.
 
-    ``sources`` are the texts already in force; a file that is not among them is read from disk.
+    ``sources`` are texts that replace files; a file that is not among them is read from disk.
     """
     if knob.kind is KnobKind.COMMAND_LINE:
         return {}, with_argument(knob, arguments, batch_size)
@@ -82,7 +82,7 @@ def run_with(
 
 
 def ignored(way: BatchWay) -> str:
-    """In words for the person: the run did not follow."""
+    """The message for the user that the run did not follow the change."""
     match way:
         case Knob():
             return f"Changing {way.name} on line {way.span.line} did not change the batch of the run."
@@ -96,7 +96,7 @@ def ignored(way: BatchWay) -> str:
 def followed_by(
     way: BatchWay, batch_size: int, wanted: int, before: RunFacts, loader: LoaderSeen | None, after: RunFacts
 ) -> bool:
-    """True if a run at ``wanted`` had it, as facts ``before`` show ``batch_size``; ``loader`` is the loop's, if any."""
+    """True if a run had size ``wanted``: its facts ``after`` are compared with ``before``, those at ``batch_size``."""
     if loader is None or not loader.batch_size:
         return followed(batch_size, wanted, before.first_dimensions, after.first_dimensions) or followed(
             batch_size, wanted, before.leading, after.leading
@@ -105,12 +105,12 @@ def followed_by(
     same = [one for one in after.loaders if _line(one.created_line) == _line(line)] or list(after.loaders)
     if not any(one.batch_size == wanted for one in same):
         return False
-    # Its own word is not enough where its batches show their size: a sampler may have made them beforehand.
+    # The loader's attribute is not enough if its batches show their size: a sampler may have made them beforehand.
     return not isinstance(way, LoaderWay) or batch_size not in before.leading or wanted in after.leading
 
 
 def showed(batch_size: int, wanted: int, before: RunFacts, after: RunFacts) -> bool:
-    """The same for two runs of which only the facts are known; the loader that gave most batches counts."""
+    """True unless the facts contradict that a run had ``wanted``; the loader with the most iterations counts."""
     loader = max(before.loaders, key=lambda one: (one.iterations, one.fetches), default=None)
     if loader is None or loader.batch_size != batch_size:
         seen_before, seen_after = before.batch_sizes_seen, after.batch_sizes_seen
@@ -120,12 +120,12 @@ def showed(batch_size: int, wanted: int, before: RunFacts, after: RunFacts) -> b
 
 
 def followed(batch_size: int, wanted: int, before: Iterable[int], after: Iterable[int]) -> bool:
-    """True if the sizes seen moved from one batch size to the other, or from a multiple of it to that multiple."""
+    """True if the sizes seen changed from one batch size to the other, or from a multiple to the same multiple."""
     seen_before, seen_after = set(before), set(after)
     multiples = {dimension // batch_size for dimension in seen_before if dimension % batch_size == 0}
     return any(wanted * multiple in seen_after for multiple in multiples if multiple)
 
 
 def _line(line: CodeLine | None) -> tuple[str, int] | None:
-    # The line of a literal's file does not move when the literal changes.
+    # A changed literal does not move lines, so that lines of both runs can be compared.
     return (line.file, line.line) if line else None

@@ -1,4 +1,4 @@
-"""A script running under observation in its own process group, and the conversation with it."""
+"""A script that runs under observation in its own process group, and the messages to and from it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ScriptEnded(Exception):
 
 
 class VariablesRead(Exception):
-    """The process had imported modules that the script's own import would make otherwise: it needs a ``plain`` one."""
+    """The script sets variables that modules read at import, and they are imported: it needs a ``plain`` process."""
 
 
 class ChildProcess:
@@ -118,7 +118,7 @@ class ChildProcess:
         self._limits = limits
         self._called = False
         self.notes: tuple[str, ...] = ()
-        """On how the process was started."""
+        """Notes on how the process was started."""
         try:
             self._begin(starter, start, output)
         except BaseException:
@@ -154,7 +154,7 @@ class ChildProcess:
         self._death_reaper.watch(self._process.pid)
 
         def pass_on(text: str) -> None:
-            # Before its call the process has printed nothing of the script's.
+            # Before its call, no output of the process is from the script.
             if output is not None and self._called:
                 output(text)
 
@@ -169,7 +169,7 @@ class ChildProcess:
 
     @property
     def pid(self) -> int:
-        """Of the script's process, and of its group."""
+        """ID of the script's process, and of its group."""
         return self._family.script_pid()
 
     @property
@@ -192,7 +192,7 @@ class ChildProcess:
         return read_protection(self.scratch)
 
     def keep_downloads(self) -> None:
-        """Put what was fetched so far where the script wants it: the next run of it will look there."""
+        """Move downloads so far to where the script wants them: its next run will look there."""
         self._downloads.keep(self._family.open_files)
 
     def send(self, do: str, **fields: object) -> None:
@@ -203,9 +203,9 @@ class ChildProcess:
             raise self._gone() from None
 
     def receive(self, *wanted: str) -> Event:
-        """The next event of one of these kinds; others of the way are skipped.
+        """The next event of one of these kinds; events of other kinds are skipped.
 
-        Raises VariablesRead (of a run that may start again), ScriptEnded, ScriptFailed, CaptureImpossible (no torch),
+        Raises VariablesRead (in a run that may start again), ScriptEnded, ScriptFailed, CaptureImpossible (no torch),
         BudgetExceeded (no event within the time limit, or too much memory) and Cancelled.
         """
         deadline = time.monotonic() + self._timeout_s
@@ -231,7 +231,7 @@ class ChildProcess:
                     deadline = time.monotonic() + self._timeout_s
 
     def stop(self) -> None:
-        """Have all processes of the run stand still, workers too, until ``go_on``; they keep what they have."""
+        """Stop all processes of the run, including workers, until ``go_on``; they keep their memory."""
         self._family.stop()
         self._guard.rest()
 
@@ -258,7 +258,7 @@ class ChildProcess:
         try:
             self._process.wait(_END_TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            # A process in the kernel's hands ends when it comes back; its subreaper need not wait for that.
+            # A process blocked in the kernel ends when the call returns; its subreaper need not wait for that.
             os.kill(self._process.pid, signal.SIGKILL)
             self._process.wait()
         self.output.close()
@@ -307,11 +307,11 @@ class ChildProcess:
             raise BudgetExceeded(excess.message, hint=excess.hint)
 
     def _gone(self) -> ScriptFailed | CaptureImpossible:
-        """The child's process ended without a word: a crash in native code, or ``os._exit``.
+        """The error for a child that ended without a message, by a crash in native code or by ``os._exit``.
 
-        Before it called, that was in Skyline's own code, or in the interpreter.
+        If it ended before its call, the cause is in Skyline's own code or in the interpreter.
         """
-        # The guard may have ended it a moment ago.
+        # The guard may have just ended it.
         self._check_limits()
         try:
             status = self._process.wait(_GONE_GRACE_S)
@@ -361,7 +361,7 @@ class ChildProcess:
         return error
 
     def _timed_out(self) -> BudgetExceeded:
-        """Ask where the script is, and say so."""
+        """The error for a script that took too long, with the line that it is on."""
         stack: list[CodeLine] = []
         try:
             self.send("where")
@@ -398,7 +398,7 @@ _LONGER = (
 
 
 def _why_gone(status: int) -> str:
-    """The usual reason of a process that ended without a word, and the next step."""
+    """The usual reason why a process ends without a message, and the next step."""
     if status >= 0:
         return "The script, or an extension, called os._exit: remove this call for the profiling run."
     if -status == signal.SIGKILL:
@@ -407,10 +407,10 @@ def _why_gone(status: int) -> str:
 
 
 def _arguments_refused(failed: Failed, message: str, output: str, *, shown: bool) -> ArgumentsRefused | None:
-    """The error of a script that left before its first iteration because of its arguments; None for other reasons.
+    """The error for a script that exited before its first iteration because of its arguments; None for other reasons.
 
-    Status 2 is the usual one for that; docopt and scripts that do it by hand leave with the usage text and status 1.
-    ``shown`` says that the person has seen the output.
+    The usual exit status is 2; docopt and scripts with their own parser print the usage text and exit with 1.
+    ``shown`` is True if the user has seen the output.
     """
     given = usage_text(message)
     usage = given or usage_text(output)

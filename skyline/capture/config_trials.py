@@ -1,7 +1,7 @@
-"""Trials of the script in other execution configs on a CPU: on other threads, under autocast, and both.
+"""Trials of the script in other execution configs on a CPU: other numbers of threads, autocast, and both.
 
-The same process computes some iterations in each config in turn, so that every operator is timed with the script's
-own tensors in the caches.
+One process computes some iterations in each config in turn, so that every operator is timed with the script's own
+tensors in the caches.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from skyline.trace.record import BareTimes, Phase, Record, RecordKind, Trace
 from skyline.trace.trial import PRODUCTS, UNCHANGED, Choices, OpTiming, Trial
 
 _LEAST_BARE = 0.3
-"""At least this share of a record's duration is its own; the rest may be the overhead of recording."""
+"""At least this share of a record's duration is the operator's; the rest may be overhead of the recording."""
 _LEAST_SCALE, _MOST_SCALE = 0.5, 1.25
 """Bounds of the factor from the recorded time of a part to its time without recording."""
 _Place = tuple[Phase, str, str, int]
@@ -34,12 +34,12 @@ _Place = tuple[Phase, str, str, int]
 def operator_times(
     traces: Sequence[Trace], bare: BareTimes
 ) -> tuple[tuple[OpTiming, ...], dict[Phase, float]]:
-    """The operators of a typical iteration with their times, and the interpreter's time between them by phase.
+    """The operators of a typical iteration with their times, and Python's time between them by phase.
 
     ``traces`` are recorded iterations, ``bare`` iterations without recording. The time of an operator is the lower
-    median over the recorded iterations, because other programs only ever slow it down. Recording takes time for each
-    operator, and variants differ in their number of operators (autocast adds many small casts): the times of each
-    part of the iteration are scaled to its time without recording.
+    median over the recorded iterations, because other programs only ever slow it down. Recording adds time to each
+    operator, and variants differ in their number of operators (autocast adds many small casts). Therefore the times
+    in each part of the iteration are scaled to the time of that part without recording.
     """
     iterations = [_operators(trace, mark.index) for trace in traces for mark in trace.iterations]
     usual = _usual_count(iterations, bare)
@@ -69,9 +69,9 @@ def operator_times(
 def _usual_count(
     iterations: Sequence[tuple[list[tuple[_Place, float]], dict[Phase, float]]], bare: BareTimes
 ) -> int:
-    """The number of operators that most iterations have; others hold an evaluation or a smaller last batch.
+    """The number of operators that most iterations have; others include an evaluation or a smaller last batch.
 
-    Of two numbers that are equally frequent, the one whose iterations are nearest to the ``bare`` ones.
+    If two numbers are equally frequent, it is the one whose iterations are closest to ``bare`` in time.
     """
     counts = Counter(len(operators) for operators, _ in iterations)
     most = max(counts.values())
@@ -139,7 +139,7 @@ _PART = {Phase.DATA: "data", Phase.BACKWARD: "backward", Phase.OPTIMIZER: "optim
 def _bare_ms(bare: BareTimes) -> dict[str, float]:
     """The time of each part in ms, scaled so that the parts sum to the median iteration.
 
-    The medians of the parts need not: not all parts are slow in the same iterations.
+    The medians of the parts may sum to another value: not all parts are slow in the same iterations.
     """
     known = {"data": bare.data_ms, "backward": bare.backward_ms, "optimizer": bare.optimizer_ms}
     rest = [step - sum(each) for step, *each in zip(bare.steps_ms, *known.values(), strict=True)]
@@ -158,25 +158,26 @@ _WIDE_FORMAT = "float32"
 _NARROW_FROM = "avx512f"
 """On CPUs without these instructions bfloat16 is far slower than float32."""
 _TIMES, _TIMES_ON_OTHERS = 1.0, 1.8
-"""An iteration on the script's own threads, and on others, over an unchanged one: up to twice on one thread."""
+"""Expected time relative to an unchanged iteration, on the script's own number of threads and on another one. On a
+single thread it is up to twice as long."""
 _FIRST_SETTLES = 4
-"""Factor on the settling iterations of the first turn under autocast: the allocator meets blocks of other sizes."""
+"""Factor on the settling iterations of the first turn under autocast: the allocator needs blocks of new sizes."""
 _MOST_S, _RECORDED_ROUNDS = 8.0, 2
-"""Seconds at most, unless iterations are so slow that the fewest take longer."""
+"""Maximum seconds, unless iterations are so slow that even the smallest plan takes longer."""
 _MOST_S_ELSEWHERE, _RECORDED_ROUNDS_ELSEWHERE = 2.5, 1
-"""The same at another batch size."""
+"""The limits at another batch size."""
 _SHARE = 0.6
-"""Share of the budget that is left for the script's own batch size; the two others have half of the rest each."""
+"""Share of the remaining budget for the script's own batch size; two other sizes get half of the rest each."""
 _MOST_RECORDED = (2, 1)
-"""Iterations recorded in a turn: two where there is time to read them."""
+"""Iterations recorded in a turn: two if there is time to read them, else one."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The number of rounds, and of iterations in each turn that settle in at least, that are timed, and recorded.
+    """The number of rounds, and in each turn the numbers of settling (minimum), timed and recorded iterations.
 
     Only the turns of the first ``recorded_rounds`` are recorded: they show how the time of a config is divided among
-    its operators, and all turns show how long it is.
+    its operators. All turns together show the total time.
     """
 
     rounds: int
@@ -196,9 +197,9 @@ class _Plan:
         return self.rounds * (self.settling + self.timed) + self.recordings
 
     def took_s(self, step_ms: float, base_ms: float, reading_ms: float, configs: Sequence[Choices]) -> float:
-        """The time of the plan: these configs at ``step_ms`` an iteration, and the closing turns of the base.
+        """The time of the plan: these configs at ``step_ms`` per iteration, and the closing turns of the base.
 
-        Reading a recorded iteration takes ``reading_ms``, once it is computed.
+        Reading a recorded iteration takes another ``reading_ms``.
         """
         reading = self.recordings * len(configs) * reading_ms
         closing = (self.rounds + 1) * (self.settling + self.timed) * base_ms
@@ -219,7 +220,7 @@ _PLANS = (
 
 
 def configs_wanted(run: ScriptRun) -> bool:
-    """True if other configs are measured: on CPUs, in scripts that go on for long enough."""
+    """True if other configs are to be measured: on CPUs, in scripts with enough iterations."""
     ended_soon = run.ended_after is not None and run.ended_after < run.ready.warmup + _LEAST_ITERATIONS
     wanted = run.request.batch_points > 0 if run.request.trials is None else run.request.trials
     return (
@@ -234,7 +235,7 @@ def configs_harmless(run: ScriptRun) -> bool:
 
 
 def config_trials(held: HeldRun, run: ScriptRun, budget: TrialBudget) -> tuple[Trial, ...]:
-    """The unchanged script first, then the other configs that could be measured; empty where none could.
+    """Trials of the unchanged script, then of the configs that could be measured; empty if none could.
 
     ``held`` is a run of the unchanged script. Formats in which the script fails are left out.
     """
@@ -244,7 +245,7 @@ def config_trials(held: HeldRun, run: ScriptRun, budget: TrialBudget) -> tuple[T
     most_s, plan, configs = found
     base, *variants = _turns(held, configs, run, plan)
     first, *others = _expendable([base, *variants])
-    # The plan is made of what iterations took when they were timed; on a busier machine fewer rounds have to do.
+    # The plan uses iteration times from earlier; on a machine that became busier there is time for fewer rounds.
     deadline = time.monotonic() + most_s
     rounds = in_turns(first, others, rounds=plan.rounds, deadline=deadline, wakes=False)
     found = [base.trial(rounds, None), *(one.trial(rounds, number) for number, one in enumerate(variants))]
@@ -255,10 +256,10 @@ def config_trials(held: HeldRun, run: ScriptRun, budget: TrialBudget) -> tuple[T
 def config_trials_elsewhere(
     base: HeldRun, held: Mapping[int, HeldRun], run: ScriptRun, own: Sequence[Trial], budget: TrialBudget
 ) -> tuple[Trial, ...]:
-    """The configs of ``own`` at the smallest and at the largest batch size that is quick enough.
+    """Trials of the configs of ``own`` at the smallest and at the largest batch size that is quick enough.
 
-    Where there is no time for all of them, those on the script's own threads: gains of 16 bits differ more by batch.
-    None where no time is left.
+    If there is no time for all configs, only those on the script's own number of threads are tried: gains of 16 bits
+    depend more on the batch size. Empty if no time is left.
     """
     size = run.batch_size or 0
     ordered = sorted(held.items())
@@ -280,7 +281,7 @@ def config_trials_elsewhere(
 def _trials_at(
     batch_size: int, held: HeldRun, base: HeldRun, run: ScriptRun, configs: Sequence[Choices], most_s: float
 ) -> list[Trial]:
-    """All configs at another batch size, in turns with the unchanged script; empty where one could not be measured."""
+    """Trials of all configs at another batch size, in turns with the unchanged script; empty if they fail."""
     reading_ms, base_ms = run.recording.reading_ms, base.typical_ms
     found = _planned(reading_ms, held.typical_ms, base_ms, most_s, _RECORDED_ROUNDS_ELSEWHERE, configs)
     if found is None:
@@ -301,7 +302,7 @@ def _turns(held: HeldRun, configs: Sequence[Choices], run: ScriptRun, plan: _Pla
 
 
 def _expendable(turns: Sequence[_ConfigTurns]) -> list[Expendable]:
-    """Runs in one number format fail together; the next turn in another one starts the script again."""
+    """The turns, such that turns in one number format fail together; the next one in another restarts the script."""
     failed: set[str] = set()
     return [Expendable(one, one.choices.number_format, failed) for one in turns]
 
@@ -335,7 +336,7 @@ class _ConfigTurns:
         return Turn(typical_ms([row.step_ms for row in rows], self.held.cycle), rows)
 
     def trial(self, rounds: Sequence[Round], variant: int | None) -> Trial:
-        """The trial of this config, without operators where it was not recorded."""
+        """The trial of this config; without operators if it was not recorded."""
         found = widened(trial(self.choices, undisturbed(rounds, variant), variant))
         if not self.traces or not found.times.steps_ms:
             return found
@@ -360,7 +361,7 @@ def _has_wide_products(trace: Trace) -> bool:
 
 
 def configs_take_s(run: ScriptRun, left_s: float) -> float:
-    """Seconds that the configs have at most where so much is left for them and for other batch sizes; 0 without any."""
+    """Maximum seconds for the configs, if ``left_s`` is left for them and for other batch sizes; 0 if none is tried."""
     tried = not run.recording.trace.sampled and configs_wanted(run) and configs_harmless(run)
     found = _plan_within(run, _configs(run), left_s) if tried else None
     return found[0] if found else 0.0
@@ -371,8 +372,8 @@ def _plan_within(
 ) -> tuple[float, _Plan, Sequence[Choices]] | None:
     """The time for the configs at the script's own batch size in s, and the plan and the configs that fit in it.
 
-    Slow iterations may have all that is left of the budget: no other batch size was quick enough to take a part of it.
-    An iteration is taken to last as long as the last ones did, on a machine that may have become busy.
+    Slow iterations may use all that is left of the budget: no other batch size was quick enough to use part of it.
+    An iteration is assumed to take as long as the last ones, since the machine may have become busy.
     """
     step_ms = run.rows.present_ms
     for most_s in (min(_MOST_S, _SHARE * left_s), left_s):
@@ -390,7 +391,7 @@ def _planned(
     recorded_rounds: int,
     configs: Sequence[Choices],
 ) -> tuple[_Plan, Sequence[Choices]] | None:
-    """A plan for all configs, else for those on the script's own threads; None where no two fit."""
+    """A plan for all configs, else for those on the script's own number of threads; None if no two configs fit."""
     for some in (configs, [one for one in configs if one.threads is None]):
         plan = _plan(reading_ms, step_ms, base_ms, most_s, recorded_rounds, some)
         if plan is not None and len(some) > 1:
@@ -406,7 +407,7 @@ def _plan(
     recorded_rounds: int,
     configs: Sequence[Choices],
 ) -> _Plan | None:
-    """The plan with most iterations that takes no longer than that, with the reading of its recordings."""
+    """The largest plan that takes at most ``most_s``, including the time to read its recordings; None if none fits."""
     for plan in _PLANS:
         for recorded in _MOST_RECORDED:
             full = replace(plan, recorded=recorded, recorded_rounds=recorded_rounds)

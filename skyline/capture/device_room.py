@@ -1,4 +1,4 @@
-"""The room on a device for further runs of a script at the same time as the one that is held there."""
+"""The free memory on a device for further runs of a script while one run is held there."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import DeviceMemoryFact
 
 _LARGEST_CONTEXT_BYTES = 1 << 30
-"""Limit where the driver does not distinguish processes: memory outside the allocator may belong to others."""
+"""Upper limit, because some drivers do not distinguish processes: memory outside the allocator may be of others."""
 _LEAST_FRAGMENTS = 0.05
-"""Other sizes are laid out in other ways: so much of what is reserved may be of no use to any tensor."""
+"""Minimum share of reserved memory that no tensor can use: other batch sizes lead to other memory layouts."""
 
 
 class Sharing(Enum):
-    """The way in which several runs share one device."""
+    """The ways to share one device among several runs."""
 
     TOGETHER = "together"
-    """All of them stay there."""
+    """All of them stay on the device."""
     RELEASING = "releasing"
-    """One computes; the others stand still and keep their tensors, but not the unused memory of their allocator."""
+    """One computes; the others rest and keep their tensors, but release the unused memory of their allocator."""
     ALONE = "alone"
-    """One at a time is there at all."""
+    """Only one at a time is on the device."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceRoom:
-    """A device as a run left it, and what the run takes there.
+    """The free memory of a device while a run is held there, and the memory that the run uses.
 
-    ``free_bytes`` is what the driver says is free while the run is held: what other programs have is left to them.
-    ``fixed_bytes`` of its tensors outlive an iteration, at most ``peak_bytes`` live in one.
+    ``free_bytes`` is the free memory that the driver reports while the run is held, without memory of other programs.
+    ``fixed_bytes`` is the size of tensors that outlive an iteration, ``peak_bytes`` the peak within an iteration.
     """
 
     free_bytes: int
@@ -42,7 +42,7 @@ class DeviceRoom:
 
     @classmethod
     def of(cls, memory: DeviceMemoryFact, fixed_bytes: int, peak_bytes: int) -> DeviceRoom:
-        """The room as it was when a run was recorded."""
+        """The room at the time when a run was recorded."""
         lost = 1 - memory.allocated_peak_bytes / memory.reserved_bytes if memory.reserved_bytes else 0.0
         return cls(
             free_bytes=memory.free_bytes,
@@ -55,12 +55,12 @@ class DeviceRoom:
 
     @property
     def tensor_bytes(self) -> int:
-        """Bytes available to the tensors of a run that shares the device with other programs only."""
+        """Bytes available to the tensors of one run, if no other run is on the device."""
         usable = self.free_bytes + self.reserved_bytes
         return max(0, round(usable * (1 - self.fragments)))
 
     def sharing(self, peaks: Sequence[int]) -> Sharing:
-        """The way to share the device of the held run with runs of these peaks, in bytes of tensors."""
+        """The way to share the device between the held run and runs with these peaks, in bytes of tensors."""
         runs = [self._run_bytes(peak) for peak in peaks]
         if sum(runs) <= self.free_bytes:
             return Sharing.TOGETHER
@@ -70,7 +70,7 @@ class DeviceRoom:
         return Sharing.ALONE
 
     def sharing_of_held(self, peaks: Sequence[int]) -> Sharing:
-        """The same where every one of them stays at rest while another computes."""
+        """The way to share the device if every one of these runs stays there at rest while another computes."""
         plain = self.sharing(peaks)
         if plain is not Sharing.RELEASING:
             return plain

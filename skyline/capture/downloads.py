@@ -1,4 +1,4 @@
-"""Takes out of the scratch folder what a run has fetched, so that nothing is fetched twice."""
+"""Moves downloads of a run out of the scratch folder, so that nothing is downloaded twice."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class _DownloadRow:
 
 
 class Downloads:
-    """The files of one run that a downloader wrote, and which of them have come to where the script wanted them.
+    """The downloaded files of one run; ``kept`` are the paths of files that were moved to their final place.
 
-    The run says itself what it fetched, so that little is trusted to it: only a file that is not there yet is made,
-    never one that can be executed, none that configures the system or the person's programs, and no link.
+    The run itself reports its downloads, and is not trusted: only new files are created. They are never executable,
+    never links, and never configuration of the system or of the user's programs.
     """
 
     def __init__(self, scratch: Path, working_directory: Path) -> None:
@@ -36,7 +36,7 @@ class Downloads:
         self.kept: set[str] = set()
 
     def keep(self, open_files: Callable[[], Collection[str]]) -> None:
-        """Move those that are whole; ``open_files`` are the ones that the run may still be writing."""
+        """Move complete files to their place; ``open_files`` returns the files that the run may still be writing."""
         wanted = self._fetched()
         if not wanted:
             return
@@ -60,7 +60,7 @@ class Downloads:
         if str(source) in busy or not self._may_be_made(path):
             return
         try:
-            # A link on the way would lead out of the scratch folder, or to another place than the one that was judged.
+            # A link in the path would lead out of the scratch folder, or to another place than the checked one.
             if not stat.S_ISREG(source.lstat().st_mode) or source.resolve() != source:
                 return
             if target.parent.resolve() != target.parent or os.path.lexists(target):
@@ -82,7 +82,7 @@ class Downloads:
 
 
 def _move(source: Path, target: Path) -> None:
-    """As ``rename``, also to another disk, but nothing that is there is replaced."""
+    """Move a file like ``rename``, also to another disk, but never replace an existing file."""
     try:
         os.link(source, target, follow_symlinks=False)
     except FileExistsError:

@@ -1,4 +1,4 @@
-"""Facts about a run before its profile exists: from the source at once, then from the first iterations."""
+"""Facts about a run before its profile exists: at first from the source, then from the first iterations."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ _DEFAULTS = {KnobKind.DATACLASS_FIELD, KnobKind.PARAMETER_DEFAULT, KnobKind.DICT
 
 
 def from_source(text: SourceText, knobs: KnobSearch) -> Known:
-    """Nothing has run yet: the batch size that the source seems to set, and its training loop."""
+    """Facts before anything has run: the batch size that the source seems to set, and its training loop."""
     try:
         loop = find_loop(text)
     except SkylineError:
         loop = None
     best = knobs.best
     return Known(
-        # A default that nothing in the code overrides may still be overridden by what the run reads.
+        # A default is not reported: the run may override it with values that it reads.
         batch_size=best.value if best is not None and best.kind not in _DEFAULTS else None,
         loop_line=loop.line if loop else None,
     )
 
 
 def from_first_iterations(source: Known, knobs: KnobSearch, ready: Ready, rows: BareRows) -> Known:
-    """Some iterations were timed; the batch size is now the one that the run showed, if it showed any."""
+    """Facts after the first timed iterations; the batch size is now the one that the run shows, if any."""
     batch_size = batch_in_force(knobs.candidates, ready.facts, rows).size
     on_device = ready.facts.environment.device.kind != "cpu"
     iteration_ms = (interval_of_series if on_device else interval_of_first)(rows.steps_ms)
@@ -46,11 +46,11 @@ def from_first_iterations(source: Known, knobs: KnobSearch, ready: Ready, rows: 
 
 
 def micro_batches(facts: RunFacts, rows: BareRows) -> int:
-    """Number of batches in one iteration: gradients may be accumulated over several."""
+    """Number of batches in one iteration; it is above 1 if gradients are accumulated."""
     if any(loader.fetches for loader in facts.loaders) and rows.fetches:
         return max(1, round(rows.usual_fetches))
     if "closure" in facts.styles:
-        # It is called again and again on the same batch.
+        # A closure is called repeatedly on the same batch.
         return 1
     # Several optimizers make several backward passes over one batch.
     return max(1, round(rows.backward_calls)) if len(facts.optimizers) <= 1 else 1

@@ -1,4 +1,4 @@
-"""What to say of a script that ended before it could be measured: at its end, or with a known error."""
+"""Messages for a script that ended before it could be measured: at its normal end, or with a known error."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ LEAST_ITERATIONS = 4
 
 
 def too_few(ended: Ended, *, least: int = LEAST_ITERATIONS, of: str = "training") -> CaptureImpossible:
-    """Why a script that ran to its end gave no profile: what was looked for, and what was seen.
+    """The error for a script that ended without a profile, with the things that Skyline looked for and saw.
 
-    ``of`` is the work of an iteration.
+    ``of`` names the work of an iteration.
     """
     count = ended.boundaries
     if count:
@@ -50,12 +50,12 @@ _MOST_LINES = 20
 _BEGINNING = re.compile(r"^\W*usage\s*:", re.IGNORECASE)
 _COMPLAINT = re.compile(r"(?:^|\s)error:\s*(?P<words>\S.*)$", re.IGNORECASE)
 _BOX_TITLE = re.compile(r"^\W*error\W*$", re.IGNORECASE)
-"""The upper edge of the box that typer draws around what is wrong."""
+"""The upper edge of the box that typer draws around an error."""
 _BOX_EDGES = " │|╭╰─-+"
 
 
 def usage_text(output: str) -> str:
-    """From the last line that begins with "usage:" to the end, without blank lines around it; empty: there is none."""
+    """The output from the last line that begins with "usage:" on, stripped of blank lines; empty if there is none."""
     lines = output.splitlines()
     begins = [index for index, line in enumerate(lines) if _BEGINNING.match(line)]
     if not begins:
@@ -102,8 +102,8 @@ _NEXT_STEPS = {
     r"No space left on device": _MORE_ROOM,
     r"ModuleNotFoundError: No module named '(?P<name>[\w.]+)'": _NO_MODULE,
     r"Torch not compiled with CUDA enabled|Found no NVIDIA driver|No CUDA GPUs are available": _NO_GPU,
-    # Not refused connections and unknown hosts in general: a rank that does not find the first one has them as well.
-    # A connection that Skyline refused has the next step in its own message.
+    # Refused connections and unknown hosts in general do not match: they also occur if a rank does not find rank 0.
+    # The message of a connection that Skyline refused already contains the next step.
     r"urlopen error(?!.*Skyline)|NameResolutionError(?!.*Skyline)|couldn't connect to 'https?://"
     r"|LocalEntryNotFoundError|Couldn't reach .+ on the Hub": _NO_SERVER,
     r"EOFError: EOF when reading a line": _NO_INPUT,
@@ -115,10 +115,10 @@ _NEXT_STEPS = {
 
 
 def next_step(message: str, interpreter: str = "The script's interpreter", *, traceback: str = "") -> str:
-    """The advice for an error of the script; empty where the cause is not known.
+    """The advice for an error of the script; empty if the cause is not known.
 
-    ``interpreter`` is the path of the Python that ran the script. The ``traceback`` has the errors that caused this
-    one: libraries that import their parts late raise another error from the one that tells the cause.
+    ``interpreter`` is the path of the Python that ran the script. The ``traceback`` includes the errors that caused
+    this one: libraries with lazy imports raise an error of their own from the one that shows the cause.
     """
     errors = "\n".join(line for line in traceback.splitlines() if not line.startswith((" ", "Traceback")))
     for text in (message, errors):

@@ -1,4 +1,4 @@
-"""Takes the calls of a run's processes: the one that was started, and the one that turns out to train."""
+"""Accepts connections from a run's processes: the process that was started, and the process that trains."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _SOCKET = "calls"
 
 
 class EventBus:
-    """Events come from every process that called; commands go to the one that called last.
+    """Receives events from every connected process, and sends commands to the one that connected last.
 
-    A script may train in a process that it starts itself. That process calls when it makes its first step,
-    and from then on it is the one to talk to; the first one may still tell how the script ended.
+    A script may train in a process that it starts itself. That process connects at its first training step and
+    receives all commands from then on; the first process may still report how the script ended.
 
-    Its socket lies in ``folder``. Raises OSError where it cannot, as where the path is too long for a socket.
+    The socket is created in ``folder``. Raises OSError if that fails, for example if the path is too long.
     """
 
     def __init__(self, key: bytes, folder: Path) -> None:
@@ -38,31 +38,31 @@ class EventBus:
 
     @property
     def address(self) -> str:
-        """Where to call."""
+        """The address to connect to."""
         return str(self._listener.address)
 
     def wait_for_call(self, timeout_s: float) -> bool:
-        """True if a process has called, waiting for it a little."""
+        """Wait for a first connection; True if there is one by then."""
         return self._called.wait(timeout_s)
 
     def send(self, message: Event) -> None:
-        """To the process that is observed. Raises OSError when it is gone."""
+        """Send a command to the observed process. Raises OSError if it is gone."""
         if not self._lines:
             raise BrokenPipeError("no process is there")
         self._lines[-1].send_bytes(json.dumps(message).encode())
 
     def waiting(self) -> bool:
-        """True if an event can be taken at once."""
+        """True if an event can be received without waiting."""
         return bool(self._lines) and bool(wait(self._lines, 0))
 
     def next_event(self, timeout_s: float) -> Event | None:
-        """The next event of any process, None if there is none in time; EOFError once all have hung up."""
+        """The next event of any process, None if there is none in time. Raises EOFError once all have disconnected."""
         if not self._lines:
             raise EOFError
         for line in cast("list[Connection]", wait(list(self._lines), timeout_s)):
             try:
                 return cast("Event", json.loads(line.recv_bytes(_LONGEST_EVENT_BYTES)))
-            except (EOFError, OSError, ValueError, RecursionError):  # it hung up, or says no event
+            except (EOFError, OSError, ValueError, RecursionError):  # it disconnected, or sent no event
                 self._lines.remove(line)
                 line.close()
                 if not self._lines:
@@ -70,21 +70,22 @@ class EventBus:
         return None
 
     def close(self) -> None:
-        """Take no more calls. May be called again."""
+        """Accept no more connections. May be called again."""
         if self._closing:
             return
         self._closing = True
         try:
-            # Before the call below, which needs a descriptor of which there may be no other.
+            # This comes first because the connection below needs a descriptor, and there may be no free one.
             self._hang_up()
-            # Nothing but a call ends the wait for one. It awaits no answer: where no descriptor is left there is none.
+            # Only a connection ends the thread's wait for one. The answer to it is not awaited, because there is none
+            # if no descriptor is left.
             with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as caller:
                 caller.settimeout(_JOIN_S)
                 caller.connect(self.address)
             self._thread.join(_JOIN_S)
         finally:
-            # Also after a second Ctrl+C: a listener that stays open removes its socket when Python ends, with a
-            # traceback because the folder is gone by then.
+            # This must also run after a second Ctrl+C: a listener that stays open removes its socket when Python
+            # ends, and prints a traceback because the folder is gone by then.
             self._listener.close()
             self._hang_up()
 
@@ -99,7 +100,7 @@ class EventBus:
             except (OSError, EOFError, AuthenticationError):
                 if self._closing:
                     return
-                # Without a descriptor for it the same call fails again at once.
+                # If no descriptor is free, the next attempt would fail again at once.
                 time.sleep(_RETRY_S)
                 continue
             if self._closing:

@@ -1,4 +1,4 @@
-"""Types of the child's messages: the JSON events of the channel are read into these at once."""
+"""Types of the child's messages: the JSON events of the channel are converted to these on receipt."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skyline.trace.tensor_values import TensorValues
 
 @dataclass(frozen=True, slots=True)
 class StepRow:
-    """One bare iteration: its wall time, the parts told apart, and what was counted in it."""
+    """One bare iteration: its wall time, the times of its parts, and counts of its calls."""
 
     step_ms: float
     data_ms: float
@@ -21,7 +21,7 @@ class StepRow:
     backward_calls: int
     optimizer_steps: int = 1
     memory_bytes: int = 0
-    """In use at its end; 0 where that is not known."""
+    """Memory in use at its end; 0 if unknown."""
     host_ms: float = 0.0
     """Time of the script's thread, without waiting for the device at the end; 0 if unknown."""
     saving_ms: float = 0.0
@@ -60,7 +60,7 @@ class OptimizerSeen:
     step_line: CodeLine | None
     created_line: CodeLine | None
     skipped: int = 0
-    """Steps that a gradient scaler left out."""
+    """Steps that a gradient scaler skipped."""
     steps_lately: int = 0
     """Steps in the last whole iteration of the warm-up; the first one may have had more or fewer."""
 
@@ -85,8 +85,8 @@ class LoaderSeen:
 class RunFacts:
     """Facts that the run showed; ``leading`` are leading dimensions of batches and module inputs.
 
-    Of a tensor these are the first two; ``first_dimensions`` are the first alone, and ``fed_dimensions`` the first of
-    what entered a model as its first argument.
+    Leading dimensions are the first two of each tensor; ``first_dimensions`` has only the first ones, and
+    ``fed_dimensions`` the first dimensions of tensors that were passed to a model as its first argument.
     """
 
     optimizers: tuple[OptimizerSeen, ...]
@@ -94,7 +94,7 @@ class RunFacts:
     leading: tuple[int, ...]
     environment: Environment
     modules: tuple[str, ...] = ()
-    """Real paths of the person's modules that were imported."""
+    """Real paths of the user's modules that were imported."""
     styles: tuple[str, ...] = ()
     passes_per_update: int = 1
     """Backward passes of one update that the script writes by hand."""
@@ -109,11 +109,11 @@ class RunFacts:
     fed_dimensions: tuple[int, ...] = ()
     fed_second_dimensions: tuple[int, ...] = ()
     settings_files: tuple[str, ...] = ()
-    """Real paths of files of settings that the script opened, the last one opened last."""
+    """Real paths of settings files that the script opened, in the order of their last opening."""
     model: ModelSeen | None = None
-    """Of a script that does not train; None where iterations are training steps."""
+    """The model of a script that does not train; None if iterations are training steps."""
     device_identities: tuple[str, ...] = ()
-    """The driver's identities of the run's GPUs (``GPU-…``); empty if unknown."""
+    """The driver's identifiers (``GPU-…``) of the GPUs in the run; empty if unknown."""
 
     @property
     def batch_sizes_seen(self) -> tuple[int, ...]:
@@ -124,11 +124,11 @@ class RunFacts:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Warm-up is over after ``warmup`` iterations; the script stands at an iteration boundary."""
+    """The warm-up is over after ``warmup`` iterations; the script waits at an iteration boundary."""
 
     warmup: int
     loop: CodeLine | None
-    """The innermost frame of the person's that lives from iteration to iteration, and the line it stands on."""
+    """The innermost frame of the user's code that persists across iterations, and its current line."""
     facts: RunFacts
     script_s: float = 0.0
     """Run time of the script until then."""
@@ -136,7 +136,7 @@ class Ready:
     last: StepRow | None = None
     """The last iteration of the warm-up, if its time is known."""
     settled: tuple[StepRow, ...] = ()
-    """The iterations by which the warm-up was judged to be over; empty where its length was asked for."""
+    """The iterations whose steady times ended the warm-up; empty if its length was given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ class BareSteps:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The script came to its end: how many iterations it had, and what else was seen of training."""
+    """The script ended: its number of iterations, and counts of training calls until then."""
 
     boundaries: int
     optimizers: int
@@ -157,14 +157,14 @@ class Ended:
     fetches: int
     modules: tuple[str, ...] = ()
     processes: tuple[str, ...] = ()
-    """Processes that the script started, as far as they were seen."""
+    """Processes that the script was seen to start."""
     saves: tuple[ObservedSave, ...] = ()
     values: TensorValues | None = None
-    """Of the iterations until then, if it ended while values of its tensors were looked at."""
+    """Values from the iterations until its end, if it ended while values of its tensors were read."""
     rows: tuple[StepRow, ...] = ()
-    """The bare iterations of a turn that its end cut short."""
+    """The bare iterations of the turn in which it ended."""
     called_modules: bool = False
-    """True if a module was called, be it in training or not."""
+    """True if a module was called, in training or otherwise."""
 
     @property
     def only_evaluated(self) -> bool:
@@ -174,9 +174,9 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The script raised, or left with a status of its own; with a ``hint`` it did what cannot be followed.
+    """The script raised an error or exited by itself. A ``hint`` means that it does something Skyline cannot follow.
 
-    ``status`` is the one it left with by itself, None where it raised; ``boundaries`` counts its iterations by then.
+    ``status`` is its exit status, None if it raised an error; ``boundaries`` is its number of iterations by then.
     """
 
     message: str

@@ -1,4 +1,4 @@
-"""Watches what a run takes of the machine, and ends it before others suffer."""
+"""Watches the memory, disk space and processes of a run, and ends it before it harms other programs."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _MOST_SCRATCH_BYTES = 20_000_000_000
 _LEAST_FREE_DISK_BYTES = 100_000_000
 _MOST_PROCESSES = 512
 _INTERVAL_S = 1.0
-"""Seldom, because looking costs time on the cores that are being measured."""
+"""This is rare, because a look takes time on the cores that are being measured."""
 _GLANCE_S = 0.1
-"""A glance at the kernel's count of tasks costs some microseconds; only a jump makes us look closer."""
+"""Reading the kernel's count of tasks takes some microseconds; only a jump in it causes a closer look."""
 _MOST_FILES_COUNTED = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class RunLimits:
-    """Limits of a run; None: a share of the free amount at its start.
+    """Limits of a run; None means a share of the amount that is free at its start.
 
-    ``memory_bytes`` is resident memory of all its processes, ``scratch_bytes`` what it writes.
+    ``memory_bytes`` limits the resident memory of all its processes, ``scratch_bytes`` the files that it writes.
     """
 
     memory_bytes: int | None = None
@@ -38,16 +38,16 @@ class RunLimits:
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """A limit that was passed, and what to do about it."""
+    """The message about a limit that was exceeded, and the advice for it."""
 
     message: str
     hint: str
 
 
 class Guard:
-    """A thread that looks at a run's processes and files, and ends the run over a limit.
+    """A thread that checks a run's processes and files, and ends the run if it exceeds a limit.
 
-    Pages that forked workers share with their parent are counted for each: the sum errs on the safe side.
+    Pages that forked workers share with their parent are counted once per process: the sum is an upper bound.
     """
 
     def __init__(self, family: ProcessFamily, scratch: Path, limits: RunLimits) -> None:
@@ -68,15 +68,15 @@ class Guard:
         self._thread.start()
 
     def stop(self) -> None:
-        """The run is over."""
+        """Stop watching: the run is over."""
         self._stopped.set()
 
     def rest(self) -> None:
-        """The run stands still and takes no more: looking at it would only take time from others that are measured."""
+        """Pause while the run is stopped: checks would only take time from other runs that are being measured."""
         self._resting.set()
 
     def go_on(self) -> None:
-        """The run goes on."""
+        """Watch again: the run continues."""
         self._resting.clear()
 
     def _watch(self) -> None:
@@ -126,7 +126,7 @@ class Guard:
 
 
 def _tasks() -> int:
-    """Threads and processes that the kernel has; 0 where it does not say."""
+    """Number of threads and processes on the machine; 0 if the kernel does not report it."""
     try:
         with open("/proc/loadavg", encoding="ascii") as line:
             return int(line.read().split()[3].partition("/")[2])
@@ -142,7 +142,7 @@ def _resident_bytes(process: psutil.Process) -> int:
 
 
 def _written_bytes(folder: Path) -> int:
-    """Room that a folder takes on its disk, of the first files if they are very many."""
+    """Disk space that a folder uses; only that of its first files if there are very many."""
     total = counted = 0
     for path, _, names in os.walk(folder):
         for name in names:

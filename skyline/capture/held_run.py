@@ -1,4 +1,4 @@
-"""A run of a script that is warmed up once and then computes in turns, standing still between them."""
+"""A run of a script that is warmed up once and then computes in turns, and waits between them."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ from skyline.lazy_dataclass import dataclass
 
 _LONG_STEP_MS = 2_000.0
 _LONG_TURNS = 4.0
-"""An iteration longer than this many turns is not dropped for being the first of its turn."""
+"""If an iteration takes longer than this many turns, the first one of a turn is not dropped."""
 WARMS_AGAIN_MS = 10.0
 _MOST_SETTLING = 32
-"""A turn runs so long, or for so many iterations, until these take what they take in a run that goes on
+"""After this time, or this many iterations, iterations of a turn take as long as in a continuous run
 (``benchmarks/turn_starts.py``)."""
 _LEAST_PER_TURN = 3
 _RECORDED = 2
 _TAKEN_BY_RECORDING = 4
-"""Iterations that pass while the memory of two is recorded."""
+"""Iterations that run while the memory of two is recorded."""
 _SHORT_RUN = 24
 """A script with no more iterations than this has a warm-up of one iteration."""
 _ALONE_TURNS = 4
-"""Factor on the length of a turn for which the script is started again."""
+"""Factor on the length of a turn if the script is started again for each turn."""
 
 _Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
 class TurnPace:
-    """The length of the turns of a run.
+    """The length and number of the turns of a run.
 
-    A turn takes about ``turn_s``, at least ``least`` iterations (for a loader with several workers that many times the
-    number of workers) and at most ``most``. A script that ends has iterations for ``turns_per_life`` turns, where
-    they suffice, and is started again up to ``restarts`` times. A run that is ``stopped`` between its turns stands
-    still with all of its processes, and each turn reads the load of other programs; that takes about a tenth of a
-    second a turn. A run with loader workers stands still in any case.
+    A turn takes about ``turn_s``, with at least ``least`` iterations (multiplied by the number of loader workers) and
+    at most ``most``. The iterations of a script that ends are divided into ``turns_per_life`` turns, if they suffice,
+    and it is started again up to ``restarts`` times. If ``stopped``, all processes of the run are stopped between
+    its turns, and each turn reads the load of other programs; that takes about a tenth of a second per turn. A run
+    with loader workers is stopped in any case.
     """
 
     turn_s: float = 0.7
@@ -62,9 +62,9 @@ PACE = TurnPace()
 
 
 class HeldRun:
-    """One run of a script, started, warmed up and held; ``turn`` lets it compute for a moment.
+    """One run of a script that is started, warmed up and held; ``turn`` lets it compute for a moment.
 
-    A script that comes to its end is started again for its next turn. Everything raises what ``capture`` raises.
+    A script that ends is started again for its next turn. All methods raise the same errors as ``capture``.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class HeldRun:
     ) -> None:
         """``sized`` runs the script at another batch size; ``total`` is the number of its iterations, if known.
 
-        ``in_full`` records operators and shapes too, where else memory alone is recorded.
+        ``in_full`` records operators and shapes too; otherwise only memory is recorded.
         """
         self._launcher = launcher
         self._pace = pace
@@ -88,21 +88,21 @@ class HeldRun:
         self._ready: Ready | None = None
         self._typical_ms = 0.0
         self._used = 0
-        """Iterations of this life of the script."""
+        """Iterations done since the script was last started."""
         self._total = total
         """Number of the script's iterations, if known."""
         self._lives = 0
         self._warmup = launcher.request.warmup
         self._in_full = in_full
         self.recording: ChildRecording | None = None
-        """The full recording after the warm-up, if asked for; None where the run ended too soon."""
+        """The full recording after the warm-up, if requested; None if the run ended too soon."""
         self.peak_bytes: int | None = None
-        """Peak of live tensor memory in an iteration; None where it ended too soon to be recorded."""
+        """Peak of live tensor memory in an iteration; None if the run ended too soon."""
         self.room: DeviceRoom | None = None
-        """The memory that it leaves of its device; None on a CPU, and where it ended too soon to be recorded."""
+        """The memory that it leaves free on its device; None on a CPU, or if the run ended too soon."""
         self._sharing: Sharing = Sharing.TOGETHER
         self.cycle = 1
-        """Over how many iterations a typical one is formed: see ``typical_ms``."""
+        """Number of consecutive iterations that are averaged: see ``typical_ms``."""
 
     def __enter__(self) -> HeldRun:
         return self
@@ -134,13 +134,13 @@ class HeldRun:
             self._child.send("prepare")
 
     def start(self) -> None:
-        """Run the script until the end of its warm-up; returns before that."""
+        """Start the script, which runs until the end of its warm-up. Does not wait for that."""
         self._lives += 1
         self._used = 0
         self._launcher.start(self.child, self._sized, warmup=self._warmup, may_start_again=True)
 
     def await_ready(self, *, quiet: bool = True) -> Ready:
-        """Wait for the end of the warm-up; ``child`` may be another afterwards."""
+        """Wait for the end of the warm-up; ``child`` may be another process afterwards."""
         try:
             self._ready, step_ms = self._launcher.await_ready(self.child, quiet=quiet)
         except VariablesRead:
@@ -157,18 +157,18 @@ class HeldRun:
         return self._ready
 
     def cut_like(self, ready: Ready) -> None:
-        """Start from now on with iterations that begin and end as in that run."""
+        """Make later starts divide the run into iterations in the same way as that run."""
         self._launcher.cut_like(ready)
 
     def measured(self, typical_ms: float, recording: ChildRecording, total: int | None) -> None:
-        """Take note of iterations that the caller had run; with ``total`` of them the script came to its end."""
+        """Take over results of iterations that the caller ran; the script ended if ``total`` is not None."""
         self._typical_ms, self._total = typical_ms, total
         self._recorded(recording)
         if total is not None:
             self.close()
 
     def warm_up(self) -> None:
-        """Run until step times have settled, record the memory of two iterations, and stand still."""
+        """Run until step times have settled, record the memory of two iterations, and rest."""
         if self._child is None:
             self.launch()
         try:
@@ -176,13 +176,13 @@ class HeldRun:
         except ScriptEnded as ended:
             if not self._pace.restarts:
                 raise
-            # The warm-up of a long run and the recording took all iterations: spend fewer on both.
+            # A warm-up as for long runs and the recording used up all iterations: use fewer for both.
             self._learn(ended)
             self._begin_again()
         self._rest()
 
     def share(self, sharing: Sharing) -> None:
-        """Share the device in this way from now on, and free the memory that it does not allow."""
+        """Share the device in this way from now on, and free memory accordingly."""
         if sharing is not self._sharing:
             self._sharing = sharing
             self._turn_s *= _ALONE_TURNS if sharing is Sharing.ALONE else 1
@@ -190,19 +190,19 @@ class HeldRun:
 
     @property
     def typical_ms(self) -> float:
-        """The typical iteration of the last turn, before that of the warm-up."""
+        """Time of a typical iteration in ms, from the last turn, or from the warm-up before the first turn."""
         return self._typical_ms
 
     def turn(self) -> Turn | None:
-        """Go on for a moment, or for two iterations at least, and stand still again."""
+        """Compute for a moment, at least for two iterations, and rest again."""
         if self._left() < 2:
             self.close()
         return self.compute(self._turn)
 
     def compute(self, work: Callable[[ChildProcess], _Result]) -> _Result:
-        """Let the run go on for some work of its child; a script that ends within is started again for it.
+        """Wake the run for some work with its child; if the script ends meanwhile, it is started again for the work.
 
-        Where the work fails, the run is closed; the next work starts the script again.
+        If the work fails, the run is closed; the next work starts the script again.
         """
         while True:
             if self._child is None:
@@ -224,7 +224,7 @@ class HeldRun:
 
     @contextmanager
     def at_rest(self) -> Generator[None]:
-        """Stand still meanwhile, with all processes where loader workers would go on."""
+        """Rest meanwhile; all processes are stopped if loader workers would otherwise continue."""
         child = self._child if self._ready is not None and self._stands_still else None
         if child is not None:
             child.stop()
@@ -258,8 +258,8 @@ class HeldRun:
     def _stands_still(self) -> bool:
         """True if all processes are stopped between turns.
 
-        Workers that went on would fill their queue: a short turn would find all of its batches there, however long
-        they take to make, and other runs would share the cores with them.
+        Workers that continued would fill their queue: a short turn would find all its batches there, however long
+        they take to make, and the workers would take cores from other runs.
         """
         ready = self._ready
         return self._pace.stopped or (
@@ -267,10 +267,10 @@ class HeldRun:
         )
 
     def settling(self, timed: int) -> int:
-        """Iterations at the beginning of a turn of ``timed`` others that do not count.
+        """Iterations to drop at the beginning of a turn, before ``timed`` others.
 
-        Another run, or another execution config, had the caches and the threads. Where the script ends, the others
-        come first.
+        Before it, another run or execution config used the caches and the threads. If the script ends, the ``timed``
+        iterations have priority.
         """
         wanted = min(_MOST_SETTLING, round(WARMS_AGAIN_MS / max(self._typical_ms, 0.01)))
         if self._total is not None:
@@ -294,13 +294,13 @@ class HeldRun:
         least = min(self._pace.least, 2) if step_ms > _LONG_STEP_MS else self._pace.least
         most = self._pace.most
         if self._total is not None:
-            # Starting it again costs more than a longer turn brings.
+            # A restart costs more than a longer turn gains.
             most = min(most, (self._total - self.ready.warmup) // self._pace.turns_per_life - 1)
         wanted = max(1, least * self.cycle, min(most, round(self._turn_s * 1e3 / step_ms)))
         return wanted if wanted < self.cycle else -(-wanted // self.cycle) * self.cycle
 
     def _left(self) -> int:
-        """Iterations that this life of the script still has; very many where that is not known."""
+        """Iterations until the script ends; a very large number if unknown."""
         return 1 << 30 if self._total is None else self._total - self._used
 
     def _learn(self, ended: ScriptEnded) -> None:
@@ -328,7 +328,7 @@ class HeldRun:
 
     @property
     def _taken_by_recording(self) -> int:
-        """A full recording is followed by a light one."""
+        """Iterations of the recording; a full one takes twice as many, since a light one follows."""
         return _TAKEN_BY_RECORDING * (2 if self._in_full else 1)
 
     def _begin(self, *, recorded: bool) -> None:
@@ -347,10 +347,10 @@ class HeldRun:
 
 
 def typical_ms(steps_ms: Sequence[float], cycle: int) -> float:
-    """The median over groups of ``cycle`` iterations that follow each other, of their mean.
+    """The median over groups of ``cycle`` consecutive iterations of the mean of each group, in ms.
 
-    With one loader worker, or none, that is the median iteration. Several workers deliver their batches in bursts:
-    of ``n`` iterations one waits and the others find their batch there, and only their mean says how fast it goes.
+    With one loader worker or none, it is the median iteration. ``n`` workers deliver their batches in bursts: one of
+    ``n`` iterations waits and the others find their batch ready, so that only the mean shows the actual speed.
     """
     whole = len(steps_ms) - len(steps_ms) % cycle
     if whole < cycle or whole == 0:

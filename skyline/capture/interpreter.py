@@ -1,4 +1,4 @@
-"""Which Python runs the script: the person's own, with their torch in it; and which file ``-m`` names."""
+"""Finds the Python that runs the script (the user's own, with their torch), and the file that ``-m`` names."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from pathlib import Path
 from skyline.errors import CaptureImpossible, UsageError
 
 NOT_FROM_HERE = "import sys; sys.path[:] = [entry for entry in sys.path if entry]\n"
-"""First statement of what an interpreter is asked with ``-c``: nothing is imported from the working folder.
+"""First statement of code that an interpreter runs with ``-c``: nothing is imported from the working folder.
 
-``-I`` would also leave out the person's own packages (``pip install --user``, ``PYTHONPATH``), which a script may use;
-``-P`` is not there before Python 3.11.
+``-I`` would also exclude the user's own packages (``pip install --user``, ``PYTHONPATH``), which a script may use.
+``-P`` does not exist before Python 3.11.
 """
 _PROBE = NOT_FROM_HERE + "import importlib.util; print(importlib.util.find_spec('torch').origin)"
 _PROBE_TIMEOUT_S = 20.0
 _FOUND: dict[tuple[str, str | None], str] = {}
-"""Torch's file, by interpreter and ``PYTHONPATH``: a server asks again at every save."""
+"""Path of torch by interpreter and ``PYTHONPATH``. It is cached, since a server needs it at every save."""
 
 
 def resolve_interpreter(script: Path, asked: str | None) -> str:
     """The interpreter to run ``script`` with.
 
-    In this order: the one asked for; the active environment; the nearest ``.venv`` or ``venv`` above the
-    script; the one Skyline itself runs in; ``python3`` on the path. Of those not asked for by name, the first
-    that has torch. Raises CaptureImpossible where none does.
+    The order of preference: the interpreter ``asked`` for; the active environment; the nearest ``.venv`` or ``venv``
+    above the script; the interpreter of Skyline itself; ``python3`` on the path. Unless it is asked for by name, it
+    must have torch. Raises CaptureImpossible if none has.
     """
     if asked:
         path = shutil.which(asked)
@@ -110,9 +110,9 @@ print(spec.origin if spec is not None else "")
 
 
 def module_file(name: str, directory: Path, interpreter: str | None = None) -> Path:
-    """The file that ``python -m name`` would run in ``directory``. Raises UsageError where there is none.
+    """The file that ``python -m name`` would run in ``directory``. Raises UsageError if there is none.
 
-    Only where the folder does not have it is the interpreter asked, since that imports the packages around it.
+    The interpreter is asked only if the folder does not have the file, since that imports the parent packages.
     """
     if not all(part.isidentifier() for part in name.split(".")):
         raise UsageError(f"{name!r} is not the name of a module", hint="Example: -m package.train")

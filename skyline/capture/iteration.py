@@ -52,7 +52,7 @@ def _styles(facts: RunFacts, rows: BareRows) -> tuple[str, ...]:
 
 
 def _accumulates(facts: RunFacts, rows: BareRows) -> bool:
-    """Several passes before a step; a closure such as LBFGS makes them over one and the same batch."""
+    """True if there are several backward passes per step, except for a closure (LBFGS) that repeats one batch."""
     repeats = "closure" in facts.styles and rows.fetches < 1.5
     return rows.backward_calls >= 1.5 and not repeats
 
@@ -94,7 +94,7 @@ def _meaning(facts: RunFacts, rows: BareRows, styles: tuple[str, ...]) -> str:
 
 
 def _pass_of(facts: RunFacts, line: CodeLine) -> str:
-    """One of the passes of an iteration that is too long to be measured whole."""
+    """The description of one pass of an iteration that is too long to be measured as a whole."""
     place = f"{PurePath(line.file).name} line {line.line}"
     whole = "a step of " + " and ".join(dict.fromkeys(optimizer.name for optimizer in facts.optimizers))
     if "closure" in facts.styles:
@@ -103,7 +103,7 @@ def _pass_of(facts: RunFacts, line: CodeLine) -> str:
 
 
 def notes_on_cutting(facts: RunFacts) -> tuple[str, ...]:
-    """A note where a measured iteration is only a part of the script's own."""
+    """A note if a measured iteration is only a part of the script's own iteration."""
     if facts.cut_at is None:
         return ()
     what = "one evaluation of the closure" if "closure" in facts.styles else "one forward and backward pass"
@@ -114,10 +114,10 @@ def notes_on_cutting(facts: RunFacts) -> tuple[str, ...]:
 
 
 def _steps(optimizers: tuple[OptimizerSeen, ...]) -> str:
-    """Those that step once in an iteration come first: one of them ends it."""
+    """The steps of an iteration in words; optimizers that step once come first, because one of them ends it."""
     counts = [(optimizer, optimizer.steps_lately) for optimizer in optimizers if optimizer.steps_lately]
     if not counts:
-        # Hardly anything has run: the counts since the start are all there is.
+        # Hardly anything has run: only the counts since the start are available.
         least = min(optimizer.steps for optimizer in optimizers)
         counts = [(optimizer, round(optimizer.steps / least)) for optimizer in optimizers]
     once = [_place(optimizer) for optimizer, count in counts if count == 1]

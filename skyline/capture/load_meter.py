@@ -1,4 +1,4 @@
-"""Measures the load of the machine, by a run and by other programs."""
+"""Measures the load that a run and other programs put on the machine."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _SHORTEST_S = 0.2
 
 
 def busy_s() -> float:
-    """Processor time that the whole machine has spent on anything."""
+    """Processor time in s that the whole machine has been busy since it started."""
     times = psutil.cpu_times()
     waiting = getattr(times, "iowait", 0.0)
-    # A virtual machine's guests are counted in its user time already.
+    # User time already includes the time of virtual guests.
     guests = getattr(times, "guest", 0.0) + getattr(times, "guest_nice", 0.0)
     return sum(times) - times.idle - waiting - guests
 
 
 class LoadMeter:
-    """Measures from when it is made, except while it is paused."""
+    """Measures from its creation on, except while it is paused."""
 
     def __init__(self, child: ChildProcess) -> None:
         self._child = child
@@ -38,11 +38,11 @@ class LoadMeter:
         self._spent, self._since = self._so_far(), None
 
     def go_on(self) -> None:
-        """Count again."""
+        """Continue to count."""
         self._since = self._now()
 
     def read(self) -> MachineLoad | None:
-        """The load so far; None where too little time has passed, or the run is over."""
+        """The load so far; None if too little time has passed, or the run is over."""
         elapsed, busy, script, further = self._so_far()
         if elapsed < _SHORTEST_S or script < 0 or further < 0:
             return None
@@ -60,5 +60,5 @@ class LoadMeter:
         return elapsed, busy, script, further
 
     def _now(self) -> tuple[float, ...]:
-        """Seconds: of the clock, of the whole machine, of the script, of its further processes."""
+        """Seconds of the clock, and processor seconds of the machine, the script and the script's other processes."""
         return (time.monotonic(), busy_s(), *self._child.cpu_s())

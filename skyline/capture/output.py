@@ -1,4 +1,4 @@
-"""The standard streams of a run: its output, passed on at once with only the end kept, and its empty input."""
+"""The standard streams of a run: its output, which is passed on while only its end is kept, and its empty input."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _PROFILER_CHATTER = re.compile(
     rb"^USDT:.*Profiler.*\n?|\[W\d* [^\r\n]{0,99}CPUAllocator.{0,99}Memory block of unknown size.*\n?",
     re.MULTILINE,
 )
-"""Messages of PyTorch's own profiler on standard error. The second may follow a progress bar on its line."""
+"""Messages of PyTorch's own profiler on standard error. The second kind may follow a progress bar on its line."""
 _MAYBE_CHATTER = re.compile(rb"(?:^USDT:|\[W\d* )[^\r\n]*\Z", re.MULTILINE)
-"""An unfinished line that may become one: its end comes in a write of its own."""
+"""An unfinished line that may become such a message: its end is written separately."""
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 class ScriptOutput:
-    """Drains the pipe of a child's stdout and stderr, so that a talkative script never stalls or fills a disk."""
+    """Drains the pipe of a child's stdout and stderr, so that large output neither blocks a script nor fills a disk."""
 
     def __init__(self, stream: IO[bytes], callback: OutputCallback | None) -> None:
         self._stream = stream
@@ -45,12 +45,12 @@ class ScriptOutput:
         return self._callback is not None
 
     def tail(self, lines: int = 20) -> str:
-        """The last lines that were printed; of a line that was drawn over and over, its last state."""
+        """The last lines that were printed; a line that was redrawn several times appears in its last state."""
         self._thread.join(timeout=_JOIN_S)
         return self.tail_now(lines)
 
     def tail_now(self, lines: int = 20) -> str:
-        """The last lines that have come so far, while the script goes on."""
+        """The last lines so far, while the script continues."""
         with self._lock:
             text = bytes(self._kept).decode("utf-8", "replace")
         # Not splitlines(): a progress bar returns to the start of its line.
@@ -60,7 +60,7 @@ class ScriptOutput:
         return "\n".join(row[-_LONGEST_LINE:] for row in rows[-lines:])
 
     def close(self) -> None:
-        """Every process of the run has ended."""
+        """Close the stream: every process of the run has ended."""
         self._thread.join(timeout=_JOIN_S)
         if not self._thread.is_alive():
             self._stream.close()
@@ -101,10 +101,10 @@ _COLUMNS, _LINES = 80, 24
 
 
 class EmptyTerminal:
-    """A pseudo-terminal of a size, at whose slave end every reader finds the end of input at once.
+    """A pseudo-terminal with a size, on whose slave end every read returns the end of input at once.
 
-    Scripts ask their standard input how wide the terminal is (``stty size``), and wait for words only where it is
-    none. Raises OSError where there are no pseudo-terminals.
+    Scripts ask their standard input for the width of the terminal (``stty size``), and wait for text on it only if it
+    is no terminal. Raises OSError if the system has no pseudo-terminals.
     """
 
     def __init__(self) -> None:
@@ -120,12 +120,12 @@ class EmptyTerminal:
             lines, columns = _size()
             ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
             mode = termios.tcgetattr(slave)
-            # Without lines, and asked for no byte in no time: a read that finds nothing returns nothing.
+            # No line mode, minimum of 0 bytes and 0 s: a read without input returns at once, empty.
             mode[3] &= ~(termios.ICANON | termios.ECHO)
             mode[6][termios.VMIN] = mode[6][termios.VTIME] = 0
             termios.tcsetattr(slave, termios.TCSANOW, mode)
-            # For reading alone, since nobody would empty what is written to it; and nobody's controlling terminal,
-            # so that its end is no signal to the run.
+            # Read-only, since nobody would drain what is written to it. It is nobody's controlling terminal, so
+            # that the run gets no signal when it is closed.
             self.descriptor = os.open(os.ttyname(slave), os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
         except (OSError, termios.error) as error:
             os.close(self._master)
@@ -134,13 +134,13 @@ class EmptyTerminal:
             os.close(slave)
 
     def close(self) -> None:
-        """The run has ended."""
+        """Close the terminal: the run has ended."""
         os.close(self.descriptor)
         os.close(self._master)
 
 
 def empty_terminal() -> EmptyTerminal | None:
-    """None where there are no pseudo-terminals, or no more of them."""
+    """A new terminal; None if the system has no pseudo-terminals, or no free one."""
     try:
         return EmptyTerminal()
     except OSError:
@@ -148,7 +148,7 @@ def empty_terminal() -> EmptyTerminal | None:
 
 
 def _size() -> tuple[int, int]:
-    """Lines and columns of the terminal that we are in, if we are in one."""
+    """Lines and columns of the terminal of this process; a default if it has none."""
     for descriptor in (2, 1, 0):
         try:
             columns, lines = os.get_terminal_size(descriptor)

@@ -1,7 +1,7 @@
-"""Measures the energy of iterations where the hardware counts it: NVIDIA's GPUs, processors through powercap.
+"""Measures the energy of iterations with counters of the hardware: NVIDIA's GPUs, and processors through powercap.
 
-Nothing is estimated: without a counter that can be read there is no figure. NVIDIA's library is reached through
-nvidia-ml-py, which the extra ``power`` brings.
+Nothing is estimated: without a readable counter there is no figure. NVIDIA's library is called through nvidia-ml-py,
+which the extra ``power`` installs.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import PowerFact
 
 _WINDOW_S = 1.5
-"""Counters move on every 20 to 100 ms: over this long that is a few per cent."""
+"""Counters are updated every 20 to 100 ms: that is a few per cent of this window."""
 _POWERCAP = Path("/sys/class/powercap")
 
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """A counter of energy; ``joules_between`` knows how to subtract two of its readings."""
+    """A counter of energy; ``joules_between`` is the energy between two of its readings."""
 
     source: Literal["NVML", "RAPL"]
     of: str
@@ -33,9 +33,9 @@ class Counter:
 
 
 def measured(counter: Counter, iteration_ms: float, longest_s: float, run: Callable[[int], int]) -> PowerFact:
-    """Have ``run`` do iterations for a second and a half, ``longest_s`` at most, and read the counter around them.
+    """The energy of iterations that ``run`` does for 1.5 s, or at most ``longest_s``, between two readings.
 
-    ``run`` takes how many and tells how many it did.
+    ``run`` takes the number of iterations wanted and returns the number done.
     """
     wanted = max(1, ceil(min(_WINDOW_S, longest_s) * 1e3 / max(iteration_ms, 0.01)))
     before, began = counter.read(), time.perf_counter()
@@ -46,9 +46,9 @@ def measured(counter: Counter, iteration_ms: float, longest_s: float, run: Calla
 
 
 def counter_of(kind: str, name: str, identities: tuple[str, ...] = ()) -> Counter | None:
-    """The counter of what the script computes on; None where there is none to read.
+    """The counter of the device that the script computes on; None if there is no readable one.
 
-    ``identities`` tell GPUs from each other (``GPU-…``), all of those that the script computes on.
+    ``identities`` are the identifiers (``GPU-…``) of all GPUs that the script computes on.
     """
     if kind == "cpu":
         return processor_counter()
@@ -56,7 +56,7 @@ def counter_of(kind: str, name: str, identities: tuple[str, ...] = ()) -> Counte
 
 
 def processor_counter(root: Path = _POWERCAP) -> Counter | None:
-    """Of all processor packages together; the kernel lets only some people read it."""
+    """The counter of all processor packages together; the kernel lets only some users read it."""
     zones = [zone for zone in sorted(root.glob("*-rapl:*")) if zone.name.count(":") == 1]
     zones = [zone for zone in zones if _text(zone / "name").startswith("package")]
     ranges = [_text(zone / "max_energy_range_uj") for zone in zones]
@@ -65,7 +65,7 @@ def processor_counter(root: Path = _POWERCAP) -> Counter | None:
         return tuple(float((zone / "energy_uj").read_text()) for zone in zones)
 
     def joules_between(before: tuple[float, ...], after: tuple[float, ...]) -> float:
-        # Each counter starts again at 0 when its range is spent.
+        # Each counter wraps to 0 at the end of its range.
         spent = (
             (last - first) % (float(most) + 1) if last < first else last - first
             for first, last, most in zip(before, after, ranges, strict=True)
@@ -83,7 +83,7 @@ def processor_counter(root: Path = _POWERCAP) -> Counter | None:
 
 
 def gpu_counter(name: str, identities: tuple[str, ...] = ()) -> Counter | None:
-    """Of the boards of NVIDIA GPUs called ``name``, from Volta on; None for a part of a board, which others share."""
+    """The counter of the boards of NVIDIA GPUs called ``name``, from Volta on; None for a part (MIG) of a board."""
     if _is_part(name) or any(map(_is_part, identities)):
         return None
     try:
@@ -113,7 +113,7 @@ def gpu_counter(name: str, identities: tuple[str, ...] = ()) -> Counter | None:
 
 
 def gpu_names() -> tuple[str, ...]:
-    """Names of the NVIDIA boards whose driver answers; each once."""
+    """Distinct names of the NVIDIA boards that the driver reports."""
     try:
         nvml: Any = import_module("pynvml")
     except ImportError:
@@ -127,15 +127,15 @@ def gpu_names() -> tuple[str, ...]:
 
 
 def _is_part(name: str) -> bool:
-    """True if this names an instance of a GPU that is divided (MIG): a board's energy is that of all its parts."""
+    """True if this names an instance of a divided GPU (MIG): the counter of a board includes all its instances."""
     return "MIG" in name.replace("-", " ").split()
 
 
 def _handle(nvml: Any, name: str) -> Any:
-    """The GPU that a script sees first, where PyTorch does not say which one it is; None where that is not sure.
+    """The GPU that a script sees first, for a PyTorch that does not report its identifier; None if ambiguous.
 
-    Among boards of one name it is the first of ``CUDA_VISIBLE_DEVICES``. CUDA counts the fastest first unless it counts
-    as the driver does, so that on mixed boards a number alone is ambiguous.
+    If all boards have the same name, it is the first one in ``CUDA_VISIBLE_DEVICES``. CUDA numbers the fastest board
+    first, unless it is set to the driver's order, so that a number is ambiguous if the boards differ.
     """
     count = nvml.nvmlDeviceGetCount()
     handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(count)]
@@ -154,7 +154,7 @@ def _handle(nvml: Any, name: str) -> Any:
 
 
 def _decoded(name: str | bytes) -> str:
-    """Older versions of the library give bytes."""
+    """The name as text; older versions of the library return bytes."""
     return name.decode() if isinstance(name, bytes) else name
 
 

@@ -1,4 +1,4 @@
-"""Where a run's process comes from: a fresh interpreter, or whatever else can start one."""
+"""Starts a run's process in a fresh interpreter, and defines the interface of other ways to start one."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from skyline.lazy_dataclass import dataclass
 ENTRY = Path(__file__).parent / "child" / "__main__.py"
 CHANNEL_KEY = "SKYLINE_CHANNEL_KEY"
 HAS_GROUPS = hasattr(os, "killpg") and hasattr(socket, "AF_UNIX")
-"""True if the system has process groups and Unix sockets: a run is ended as a group, and calls at a socket."""
+"""True if the system has process groups and Unix sockets: a run is ended as a group, and connects to a socket."""
 HAS_SUBREAPER = sys.platform == "linux"
-"""True if a run's process is the subreaper (``child/subreaper.py``), which has the script's own process below it."""
+"""True if a run's process is a subreaper (``child/subreaper.py``), which is the parent of the script's process."""
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """The start of a run's process; it calls back at ``address`` and authenticates itself with ``key``.
+    """The parameters to start a run's process; it connects to ``address`` and authenticates itself with ``key``.
 
-    ``stdin`` is a descriptor that stays the caller's; None for one with nothing to read. A ``plain`` one has imported
-    PyTorch at most, and not its compiler.
+    ``stdin`` is a descriptor that still belongs to the caller; None for an empty standard input. A ``plain`` process
+    has imported at most PyTorch, and not its compiler.
     """
 
     interpreter: str
@@ -41,11 +41,11 @@ class Start:
 
 
 class RunningProcess(Protocol):
-    """The leader of its own session; the script's stdout and stderr are on one pipe, with nothing to read on stdin."""
+    """The leader of its own session; stdout and stderr share one pipe, and stdin is empty."""
 
     @property
     def pid(self) -> int:
-        """Of the process and of its group."""
+        """ID of the process and of its group."""
         ...
 
     @property
@@ -63,11 +63,11 @@ class RunningProcess(Protocol):
 
 
 Starter = Callable[[Start], RunningProcess]
-"""Raises OSError where the process cannot be started."""
+"""Starts a run's process. Raises OSError if it cannot be started."""
 
 
 def start_fresh(start: Start) -> RunningProcess:
-    """A new interpreter, which has everything still to import."""
+    """A run's process in a new interpreter, which has imported nothing yet."""
     return subprocess.Popen(
         [start.interpreter, str(ENTRY), start.address],
         cwd=start.working_directory,

@@ -1,4 +1,4 @@
-"""Every process that belongs to a run, wherever it went, and the end of them all."""
+"""Finds every process that belongs to a run, including detached ones, and ends them all."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ rm -rf -- "$0"
 
 
 class ParentDeathReaper:
-    """A tiny shell that waits for the end of its standard input, which is ours, and then clears away a run.
+    """A small shell that waits for the end of its standard input, which we hold open, and then removes a run.
 
-    It knows the run's folder from the beginning, and receives the process group once there is one. The run listens for
-    our end itself, but cannot while native code keeps the interpreter from running. With a ``subreaper``
-    that one is ended, since it knows the processes that left the group.
+    It knows the run's folder from the beginning, and receives the process group once there is one. The run itself
+    also watches for our end, but cannot react while native code blocks the interpreter. If there is a ``subreaper``,
+    the shell ends it first, since it knows the processes that left the group.
     """
 
     def __init__(self, scratch: Path, *, subreaper: bool = False) -> None:
@@ -45,23 +45,23 @@ class ParentDeathReaper:
         try:
             self._shell = subprocess.Popen(
                 ["/bin/sh", "-c", _WAIT_AND_KILL, str(scratch), "subreaper" if subreaper else ""],
-                bufsize=0,  # what a shell that was killed did not read must not be written once more at the close
+                bufsize=0,  # data that a killed shell did not read must not be written again on close
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
             )
         except OSError:
-            pass  # no shell here: the run's own listening has to do
+            pass  # without a shell, only the run itself watches for our end
 
     def watch(self, group: int) -> None:
-        """The run is this process group."""
+        """Tell the shell the process group of the run."""
         if self._shell is not None and self._shell.stdin is not None:
             with contextlib.suppress(OSError):
                 self._shell.stdin.write(b"%d\n" % group)
 
     def close(self) -> None:
-        """The run has ended."""
+        """End the shell: the run has ended."""
         if self._shell is not None:
             self._shell.kill()
             self._shell.wait()
@@ -71,17 +71,17 @@ class ParentDeathReaper:
 
 
 RUN_TAG = "SKYLINE_RUN"
-"""The environment variable by which a process that left its parents is still known."""
+"""The environment variable that identifies a process of the run even after its parents have ended."""
 _END_WITHIN_S = 5.0
 _POLL_S = 0.02
 
 
 class ProcessFamily:
-    """The leader of a process group, its descendants, and those that a run detached from it.
+    """The leader of a process group, its descendants, and processes that the run detached from it.
 
-    A process that makes a session of its own leaves the group, and one whose parent has ended is no longer a
-    descendant, unless the leader is a subreaper, to which such come back. Without one they are remembered from when
-    they were seen, and in either case found by the tag in their environment. A subreaper is no member itself.
+    A process that starts a session of its own leaves the group. A process whose parent has ended is no longer a
+    descendant, unless the leader is a subreaper, which adopts it. Without a subreaper, processes are remembered once
+    they have been seen. In both cases the tag in their environment identifies them. A subreaper itself is no member.
     """
 
     def __init__(self, leader: int, tag: str, *, subreaper: bool = False) -> None:
@@ -95,7 +95,7 @@ class ProcessFamily:
         self._seen: dict[int, psutil.Process] = {}
 
     def members(self) -> list[psutil.Process]:
-        """Those that run now."""
+        """The processes that are running now."""
         return self._members(lambda root: root.children(recursive=True))
 
     def _members(self, below: Callable[[psutil.Process], list[psutil.Process]]) -> list[psutil.Process]:
@@ -105,14 +105,14 @@ class ProcessFamily:
                     self._seen.setdefault(process.pid, process)
         except psutil.Error:
             pass
-        # The run's guard looks in a thread of its own while another one ends the run.
+        # A copy, since the guard's thread may call this while another thread ends the run.
         for pid, process in list(self._seen.items()):
             if not _runs(process):
                 self._seen.pop(pid, None)
         return list(self._seen.values())
 
     def script_pid(self) -> int:
-        """Of the script's own process."""
+        """ID of the script's own process."""
         if self._subreaper:
             try:
                 return min(_children(psutil.Process(self._leader)), key=psutil.Process.create_time).pid
@@ -121,15 +121,15 @@ class ProcessFamily:
         return self._leader
 
     def stop(self) -> None:
-        """Have every process stand still where it is: a loader's workers would go on filling their queue."""
+        """Stop every process: a loader's workers would otherwise continue to fill their queue."""
         self._signal(signal.SIGSTOP)
 
     def go_on(self) -> None:
-        """Let them continue."""
+        """Let all processes continue."""
         self._signal(signal.SIGCONT)
 
     def cpu_s(self) -> tuple[float, float]:
-        """Processor time so far: of the script's own process, and of further ones, those that ended included."""
+        """Processor time in s so far: of the script's own process, and of all others including ended ones."""
         script, further, pid = 0.0, 0.0, self.script_pid()
         for process in self._members(descendants):
             try:
@@ -139,7 +139,7 @@ class ProcessFamily:
             used = times.user + times.system
             if process.pid == pid:
                 script += used
-                # Loaders start their workers again in each epoch; only Linux and macOS count those that ended.
+                # Loaders restart their workers in each epoch; only Linux and macOS count workers that ended.
                 further += getattr(times, "children_user", 0.0) + getattr(times, "children_system", 0.0)
             else:
                 further += used
@@ -159,9 +159,9 @@ class ProcessFamily:
         return found
 
     def end(self) -> None:
-        """Kill the group, and whatever of the run is left outside of it, until nothing is."""
+        """Kill the group and all processes of the run outside of it, until none is left."""
         if self._subreaper:
-            # It makes an end of what comes to it in the meantime, and of itself.
+            # The subreaper kills the processes that it adopts in the meantime, and then ends itself.
             try:
                 if self._root is not None:
                     self._root.terminate()
@@ -182,7 +182,7 @@ class ProcessFamily:
             time.sleep(_POLL_S)
 
     def _signal(self, number: int) -> None:
-        # A group at once, then those that left it.
+        # First whole groups at once, then processes that left them.
         members = self.members()
         groups = self._groups(members)
         for group in groups:
@@ -198,7 +198,7 @@ class ProcessFamily:
                 continue
 
     def _groups(self, members: list[psutil.Process]) -> set[int]:
-        """Those that are the run's alone."""
+        """Process groups that contain only processes of the run."""
         if not self._subreaper:
             return {self._leader}
         found: set[int] = set()
@@ -229,9 +229,9 @@ class ProcessFamily:
 
 
 def descendants(root: psutil.Process) -> list[psutil.Process]:
-    """Every process below this one, in a tenth of the time of a search through all processes of the machine.
+    """All descendants of this process, found ten times faster than by a search through all processes of the machine.
 
-    The kernel may leave out one whose neighbour ends at this moment: enough to add up times, not to end a run.
+    The kernel may omit a process if a sibling ends at this moment: good enough to add up times, but not to end a run.
     """
     found: list[psutil.Process] = []
     left = [root]
@@ -249,7 +249,7 @@ def _children(process: psutil.Process) -> list[psutil.Process]:
         with os.scandir(f"/proc/{process.pid}/task") as tasks:
             lists = [Path(task, "children").read_text() for task in tasks]
     except OSError:
-        # Another system, a kernel without these lists, or a thread that has ended meanwhile.
+        # This is another system, a kernel without these lists, or a thread that has just ended.
         with contextlib.suppress(psutil.Error):
             return process.children()
         return []

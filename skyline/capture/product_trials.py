@@ -1,6 +1,7 @@
-"""Trials of single products of the script: in bfloat16 and on another number of threads.
+"""Trials of single matrix products and convolutions of the script: in bfloat16 and on another number of threads.
 
-Their gain differs by processor and by size. This serves scripts whose iterations cannot run in another config.
+The gain depends on the processor and the size. These trials are for scripts whose iterations cannot run in another
+config.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ _SECONDS = 1.0
 _LONGEST_US = 60e3
 """The longest call that is tried, because each is repeated some forty times."""
 _CALLS = 120
-"""All of them, in forward passes: a backward pass takes about two."""
+"""Total time of all calls of a product, in forward passes: a backward pass takes about two."""
 _DISTURBED = 2.0
-"""A product that takes this many times longer by itself than within the script was disturbed by another program."""
+"""A product that takes this many times longer alone than within the script was disturbed by another program."""
 _CALL_US = 30.0
-"""The call from Python, which is timed by itself but is no part of a record: 5 to 20 us on this kind of call."""
+"""Allowance for the call from Python, which is timed here but is not part of a record: it takes 5 to 20 us."""
 _MOST_BYTES = 64 << 20
 _WIDE = "float32"
 NUMBER_FORMAT = "bfloat16"
@@ -55,11 +56,11 @@ def product_trials(
 ) -> tuple[ProductTrial, ...]:
     """The products of the recorded forward passes that take most of the time.
 
-    The child stands still at an iteration boundary, and computes on the CPU.
+    The child waits at an iteration boundary, and computes on the CPU.
     """
     products = _products(trace, modules)
     found: dict[int, ProductTrial] = {}
-    # Another program may take the processor, or time run out: the missing ones are tried once more.
+    # Another program may disturb a product, or the time may run out: missing products are tried once more.
     for _ in range(2):
         deadline = time.monotonic() + min(_SECONDS, budget.left_s)
         for number, product in enumerate(products):
@@ -72,7 +73,7 @@ def product_trials(
 
 
 def _tried(child: ChildProcess, product: _Product, environment: Environment) -> ProductTrial | None:
-    """The product in both formats, in turns, on each number of threads; None where it cannot be called."""
+    """The trial of a product in both formats, in turns, on each number of threads; None if it cannot be called."""
     threads = environment.intraop_threads
     other_threads = 1 if threads > 1 else environment.cpu_count
     trials: list[Trial] = []
@@ -153,7 +154,7 @@ def _is_wide(shape: OperatorShape) -> bool:
 
 
 def _options(shape: OperatorShape, module: ModuleFact | None) -> dict[str, object] | None:
-    """The arguments of a convolution other than its tensors; None where no layer shows them."""
+    """The arguments of a convolution other than its tensors; None if no layer shows them."""
     if not shape.operator.startswith("aten::conv"):
         return {}
     known = module is not None and module.library and module.options.get("padding_mode") == "zeros"

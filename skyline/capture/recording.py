@@ -1,4 +1,4 @@
-"""Asking a child to record iterations, and reading what it wrote."""
+"""Asks a child to record iterations, and reads the recordings."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from skyline.trace.record import ON_DEVICE, Trace
 
 _MUCH_UNKNOWN = 0.1
 _MOST_BYTES = 1 << 30
-"""Of a recording: a hundred times those of the largest models in use."""
+"""Maximum size of a recording: a hundred times that of the largest models in use."""
 _Recorded = TypeVar("_Recorded")
 LIGHT_FAILED = "The recording that times come from could not be read"
-"""How the note on that begins."""
+"""The beginning of the note on this failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +41,9 @@ class ChildRecording:
     peak_bytes: int
     device_memory: DeviceMemoryFact | None = None
     unknown_share: float = 0.0
-    """The share of the operators' time of which shapes and arithmetic are not known: its iteration did other work."""
+    """Share of operator time without known shapes and arithmetic, because the full recording had other operators."""
     light_failure: str = ""
-    """Why the light recording could not be read; the times are then those of the full one. Empty where it could."""
+    """Why the light recording could not be read; times then come from the full one. Empty if it could be read."""
     reading_ms: float = 0.0
     """Processor time that reading one lightly recorded iteration takes; 0 if there is none."""
     readable: int = 0
@@ -57,17 +57,18 @@ class ChildRecording:
     parallel: ParallelFact | None = None
     calls: tuple[CallFact, ...] = ()
     operators_at_least: int = 0
-    """Number of operators with a gradient in the iteration, where it was sampled for having too many; 0 if unknown."""
+    """Number of operators with a gradient in an iteration that was sampled because it has too many; 0 if unknown."""
 
 
 def record(
     child: ChildProcess, iterations: int, *, full: int = 2, with_stacks: bool = True, goes_on: bool = False
 ) -> ChildRecording:
-    """Record so many iterations after ``full`` ones with shapes and memory; without stacks only memory is of use.
+    """Record ``full`` iterations with shapes and memory, then ``iterations`` for times.
 
-    The first full one frees blocks that the recorder never saw allocated: memory is right from the second.
-    A script that ends before its iterations are recorded gives what there is, or raises ScriptEnded. One of full
-    iterations alone ``goes_on`` with ``record_times``: until then its times include the cost of recording.
+    The first full iteration frees blocks that the recorder never saw allocated: memory is right from the second on.
+    Without stacks only the memory is useful. If the script ends early, the result has the iterations until then, or
+    ScriptEnded is raised. With ``goes_on`` only full iterations are recorded, whose times include the cost of
+    recording; ``record_times`` then adds the others.
     """
     return _record(
         child, iterations=0 if goes_on else iterations, full=full, stacks=with_stacks, goes_on=goes_on
@@ -75,7 +76,7 @@ def record(
 
 
 def record_times(child: ChildProcess, iterations: int) -> ChildRecording:
-    """Record so many iterations for their times, after a ``record`` that ``goes_on``: both together."""
+    """Record iterations for their times after a ``record`` with ``goes_on``; returns both recordings combined."""
     return _record(child, iterations=iterations, times=True)
 
 
@@ -93,7 +94,7 @@ def _record(child: ChildProcess, **wanted: object) -> ChildRecording:
 
 
 def record_lightly(child: ChildProcess, iterations: int) -> Trace:
-    """Record so many iterations without shapes, memory and lines. Raises ScriptEnded where there are not as many."""
+    """Record iterations without shapes, memory and lines. Raises ScriptEnded if the script has too few left."""
     path = child.scratch / "recording.json"
     child.send("record", iterations=iterations, path=str(path), light=True)
     child.receive("recorded")
@@ -101,7 +102,7 @@ def record_lightly(child: ChildProcess, iterations: int) -> Trace:
 
 
 def take_recording(path: Path, kind: type[_Recorded]) -> _Recorded:
-    """The recording of a child; its file is removed. Raises CaptureImpossible where the script wrote over it."""
+    """Read and remove the recording of a child. Raises CaptureImpossible if the script has overwritten it."""
     try:
         data = read_bounded(path, _MOST_BYTES)
         path.unlink()

@@ -1,8 +1,8 @@
-"""Takes secrets out of what is kept of a run: values of the environment, keys on the command line.
+"""Removes secrets from the stored data of a run: values of the environment, keys on the command line.
 
-The rules are our own. ``detect-secrets`` (1.5.0 of 2024, Apache 2.0) was measured instead: its patterns know no keys of
-Hugging Face, W&B or Anthropic and no options of a command line, its rule by entropy takes ``layer1`` and ``loss`` for
-secrets, and it brings PyYAML, requests and what these need.
+The rules are our own. ``detect-secrets`` (1.5.0 of 2024, Apache 2.0) was tested as an alternative: its patterns miss
+keys of Hugging Face, W&B and Anthropic and options of a command line, its entropy rule takes ``layer1`` and ``loss``
+for secrets, and it depends on PyYAML and requests.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SECRET_NAME = re.compile(
     re.IGNORECASE,
 )
 _NO_SECRETS = {"PWD", "OLDPWD"}
-# In this field most tokens are words, and many keys name a column: a pad_token or an image_key is no secret.
+# In this field most tokens are words, and many keys are column names: a pad_token or an image_key is no secret.
 _SECRET_WORDS = (
     r"(?:secret|password|passwd|passphrase|credentials?"
     r"|(?:api|access|private|secret|auth|account|encryption|license|signing"
@@ -35,7 +35,7 @@ _SECRET_OPTION = re.compile(
     re.IGNORECASE,
 )
 _SHORT_PASSWORD = "-p"
-"""As database clients have it; a number or a path after it is a port or a place."""
+"""The password option of database clients; a number or a path after it is a port or a file instead."""
 _VALUE = r"""(?:"[^"\n]*"|'[^'\n]*'|[^\s"',;&]+)"""
 _SECRET_ASSIGNMENT = re.compile(
     rf"((?:--[\w-]*{_SECRET_WORDS}\s+|{_SECRET_WORDS}[\"']?\s*[=:]\s*))({_VALUE})",
@@ -63,11 +63,11 @@ _SHAPES = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-"""Tokens that say by how they begin what they are."""
+"""Tokens that are recognized by their prefix."""
 _COMMIT_WORDS = r"(?:commit|revision|rev|sha1?|hash|head|tree)"
 _COMMIT = re.compile(rf"(?:^|[_-]){_COMMIT_WORDS}$", re.IGNORECASE)
 _HEX_KEY = re.compile(rf"(\b{_COMMIT_WORDS}\b[\"'=:\s]*)?(?<![\w/@-])[0-9a-f]{{40}}(?![\w-])", re.IGNORECASE)
-"""A key of W&B, unless a word before it or a path around it says that it names a commit."""
+"""A key of W&B, unless a word before it or a path around it shows that it is the hash of a commit."""
 _AUTHORIZATION = re.compile(
     r"(\bBearer\s+|\b(?:Authorization|X-Api-Key)[\"']?\s*[=:]\s*[\"']?(?:(?:Bearer|Basic|Token|Digest|ApiKey)\s+)?)"
     r"(?!\[hidden\])[\w.~+/=:-]{4,}",
@@ -78,15 +78,15 @@ _COOKIE = re.compile(
 )
 _LEAST_LENGTH = 6
 _LEAST_WORD = 4
-"""A known value that is as short is hidden where it stands alone: it may be part of a word."""
+"""Known values from this length up to ``_LEAST_LENGTH`` are hidden only as separate words: they may occur in words."""
 
 
 class Redactor:
-    """The secrets that were known when a run began."""
+    """Hides the secrets that were known when a run began."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         known = {part.strip() for value in values for part in (value, *value.splitlines())}
-        # The longest first: one may be a part of another. Values of several lines may be printed with `\\n` in them.
+        # Longest first, since one may be part of another. Multi-line values may be printed with `\\n` in them.
         ordered = sorted(known | {value.replace("\n", r"\n") for value in known}, key=len, reverse=True)
         long = [re.escape(value) for value in ordered if len(value) >= _LEAST_LENGTH]
         short = [
@@ -98,7 +98,7 @@ class Redactor:
 
     @classmethod
     def of(cls, environment: Mapping[str, str] | None = None, arguments: Iterable[str] = ()) -> Redactor:
-        """Those of an environment (default: ours) whose names say so, and of options such as ``--api-key``."""
+        """The secrets in an environment (default: ours), recognized by name, and in options such as ``--api-key``."""
         given = os.environ if environment is None else environment
         values = [
             value
@@ -108,12 +108,12 @@ class Redactor:
         return cls([*values, *(value for _, value in _secret_arguments(tuple(arguments)))])
 
     def scrub(self, text: str) -> str:
-        """The text without them, and without what looks like a secret by its name or by its shape."""
+        """The text without known secrets, and without text that looks like a secret by its name or shape."""
         text = _HEX_KEY.sub(lambda found: found[0] if found[1] else HIDDEN, self._without_values(text))
         return _SECRET_ASSIGNMENT.sub(_hidden_value, text)
 
     def scrub_arguments(self, arguments: tuple[str, ...]) -> tuple[str, ...]:
-        """A command line without them."""
+        """A command line without secrets."""
         scrubbed = list(arguments)
         for index, value in _secret_arguments(arguments):
             scrubbed[index] = arguments[index][: len(arguments[index]) - len(value)] + HIDDEN
@@ -141,7 +141,7 @@ def _hidden_value(found: re.Match[str]) -> str:
 
 
 def hides_something(arguments: Iterable[str]) -> bool:
-    """True if a command line cannot be run again, because something in it was not kept."""
+    """True if a command line cannot be run again because a secret in it was hidden."""
     return any(HIDDEN in argument for argument in arguments)
 
 

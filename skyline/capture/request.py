@@ -1,4 +1,4 @@
-"""What to run and measure, and how far to go."""
+"""The parameters of a capture, and reports of its progress."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from skyline.lazy_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class CaptureRequest:
-    """One profiling of one script.
+    """The parameters to profile one script once.
 
-    ``interpreter`` None means the one that runs this code. ``steps`` is the number of bare iterations to
-    time at least; more follow until their spread is small or ``settle_s`` is spent. ``recorded`` iterations
-    are then recorded in full. ``batch_points`` is how many further batch sizes to measure for the curve.
-    ``timeout_s`` bounds every wait for the script's next iteration, ``memory_limit_bytes`` the resident
-    memory of the script and its workers (None: nine tenths of what is free), ``scratch_limit_bytes`` the files
-    that it writes (None: half of the room there is, 20 GB at most), ``process_limit`` its processes.
-    ``side_effects`` is ``redirect`` (what it writes goes to a scratch folder, trackers are off) or ``allow``
-    (everything happens as without Skyline). ``warmup`` None means: until the
-    step times have settled. ``module`` is the dotted name under which the script is to be run, as by
-    ``python -m``. ``evaluation`` says whether a forward pass that the script repeats for an evaluation before
-    or between its first steps is run each time. ``ranks`` is how many processes train together: the others
-    are started together with the measured one. ``budget_s`` is the time from the first figures to the end: for further
-    iterations, and trials of other batch sizes, threads and number formats; 0: no trials. ``gpu`` names the GPU that
-    the profile is predicted for instead of being measured; empty: it is measured here. ``gpu_memory_bytes`` takes the
-    place of that GPU's memory. ``variables`` are added to the environment of the script. ``trials`` says whether, last
-    of all, other numbers of threads and number formats are tried on a CPU; None: where a curve is asked for.
+    ``interpreter`` None means that it is searched for. ``steps`` is the minimum number of bare iterations to
+    time; more follow until their spread is small or ``settle_s`` is spent. ``recorded`` is the number of
+    iterations to record. ``batch_points`` is the number of further batch sizes to measure for the curve.
+    ``timeout_s`` limits every wait for the script's next iteration, ``memory_limit_bytes`` the resident
+    memory of the script and its workers (None: nine tenths of the free memory), ``scratch_limit_bytes`` the
+    files that it writes (None: half of the free disk space, 20 GB at most), ``process_limit`` its processes.
+    ``side_effects`` is ``redirect`` (written files go to a scratch folder, trackers are off) or ``allow``
+    (everything happens as without Skyline). ``warmup`` None means: until the step times have settled.
+    ``module`` is the dotted name under which the script is run, as with ``python -m``. ``evaluation``: ``run``
+    executes every forward pass of an evaluation before or between the first steps, ``replay`` only the first
+    two of each kind. ``ranks`` is the number of processes that train together: the others are started
+    with the measured one. ``budget_s`` is the time from the first figures to the end, for further iterations
+    and for trials of other batch sizes, threads and number formats; 0: no trials. ``gpu`` names a GPU for which
+    the profile is predicted; empty: the profile is measured here. ``gpu_memory_bytes`` replaces the memory of
+    that GPU. ``variables`` are added to the environment of the script. ``trials``: True tries other numbers of
+    threads and number formats on a CPU at the end, False does not; None: only if a curve is requested.
     """
 
     script: Path
@@ -58,25 +58,25 @@ class CaptureRequest:
     trials: bool | None = None
     budget_s: float = 20.0
     network: Literal["open", "loopback"] = "open"
-    """Hosts that the script may reach; ``loopback``: this machine alone, as far as Python's own calls are concerned."""
+    """Hosts that the script may reach; ``loopback``: only this machine, as far as Python's own calls are concerned."""
     longest_step_s: float | None = 8.0
-    """An optimizer step with several backward passes that takes longer is measured pass by pass; None: never."""
+    """An optimizer step that takes longer and has several backward passes is measured pass by pass; None: never."""
     source_overrides: tuple[tuple[str, str], ...] = ()
     """(path, text) pairs: run this text in place of the file, as for an editor's unsaved buffer.
 
-    A Python source is run so, any other file is read so.
+    A Python source is run with this text; any other file is read with it.
     """
     times_first: bool = True
-    """On a GPU, time all bare iterations before the recording. False: the fewest, as the script would end meanwhile."""
+    """On a GPU, time all bare iterations before the recording. False: only the fewest, for scripts that end early."""
     loader_batch: LoaderBatch | None = None
-    """Loaders made on one line come up with another batch size."""
+    """Another batch size for the loaders created on one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
     """Facts known during a run; the figures of the later profile may differ a little.
 
-    Before the first timed iterations all of it comes from the source, and ``iteration_ms`` is None.
+    Before the first timed iterations, all facts come from the source, and ``iteration_ms`` is None.
     """
 
     batch_size: int | None
@@ -87,14 +87,14 @@ class Known:
     script_s: float | None = None
     """Run time of the script until its first timed iteration."""
     files: tuple[str, ...] = ()
-    """Real paths of the person's modules that the script has imported."""
+    """Real paths of the user's modules that the script has imported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The progress of a capture: ``stage`` is a word (launch, warm up, measure, record, curve, analyse).
+    """The progress of a capture: ``stage`` is its name (launch, warm up, measure, record, curve, analyse).
 
-    ``known`` comes with the two events at which there is news: at the launch, and with the first times.
+    ``known`` is set in two reports only: at the launch, and with the first times.
     """
 
     stage: str
@@ -109,7 +109,7 @@ OutputCallback = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class LoaderBatch:
-    """Loaders that are made on this line with a batch size of ``size`` get ``wanted`` in its place."""
+    """Loaders created on this line with a batch size of ``size`` get ``wanted`` instead."""
 
     file: str
     line: int

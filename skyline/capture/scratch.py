@@ -1,4 +1,4 @@
-"""The folder that holds everything a run writes, and goes with it."""
+"""The folder that holds everything that a run writes, and that is removed after the run."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Scratch:
         self._remove = weakref.finalize(self, remove_tree, self.name)
 
     def cleanup(self) -> None:
-        """Remove the folder and all that is in it. May be called again."""
+        """Remove the folder with all its contents. May be called again."""
         self._remove()
 
 
 def make_scratch() -> Scratch:
-    """A new folder with some room. Raises CaptureImpossible where there is none."""
+    """A new folder on a disk with free space. Raises CaptureImpossible if there is none."""
     try:
         folder = Scratch()
     except OSError as error:
@@ -40,7 +40,7 @@ def make_scratch() -> Scratch:
             f"No temporary folder can be made: {error.strerror or error}",
             hint="Set TMPDIR to a writable folder with free space.",
         ) from error
-    # A disk without room takes a folder gladly, but nothing in it.
+    # A full disk may accept a new folder, but no files in it.
     probe = Path(folder.name) / "room"
     try:
         probe.write_bytes(bytes(65536))
@@ -56,12 +56,12 @@ def make_scratch() -> Scratch:
 
 
 def remove_tree(path: str) -> None:
-    """Remove a folder that a hostile script filled: no link is followed, and no depth is too deep.
+    """Remove a folder that a hostile script filled: links are not followed, and any depth works.
 
-    The standard library's removal of a temporary folder changes the mode of the file behind a link (CVE-2023-6597),
-    and its recursion fails at a thousand folders. Here each folder is moved to the top before it is emptied, and
-    modes of folders alone are changed. The processes of the run have ended: nothing changes between a look at a name
-    and its use. Files that cannot be removed stay.
+    The standard library's removal of a temporary folder changes the mode of the target of a link (CVE-2023-6597),
+    and its recursion fails at a depth of a thousand folders. Here each folder is moved to the top before it is
+    emptied, and only modes of folders are changed. The processes of the run have ended, so that nothing changes
+    between the check of a name and its use. Files that cannot be removed stay.
     """
     names = (f"{secrets.token_hex(8)}-{number}" for number in count())
     with contextlib.suppress(OSError):
@@ -84,14 +84,14 @@ def remove_tree(path: str) -> None:
 
 
 def _emptied(folder: int, top: int, names: Iterator[str]) -> list[str]:
-    """Remove the files of an open folder and move its folders to the top; gives their names there."""
+    """Remove the files of an open folder and move its folders to the top; returns their names there."""
     moved: list[str] = []
     for name in os.listdir(folder):
         with contextlib.suppress(OSError):
             if not stat.S_ISDIR(os.lstat(name, dir_fd=folder).st_mode):
                 os.unlink(name, dir_fd=folder)
                 continue
-            os.chmod(name, _MODE, dir_fd=folder)  # without the right to write in it, it cannot be moved
+            os.chmod(name, _MODE, dir_fd=folder)  # a folder that is not writable cannot be moved
             place = next(names)
             os.rename(name, place, src_dir_fd=folder, dst_dir_fd=top)
             moved.append(place)

@@ -1,4 +1,4 @@
-"""Starts runs of one script, all of them with the same text, and waits for the end of their warm-up."""
+"""Starts runs of one script, all with the same text, and waits for the end of their warm-up."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _COMPILER_VARIABLE = re.compile(r"\bTORCH(DYNAMO|INDUCTOR|_)[A-Z_]+")
 
 
 class ScriptLauncher:
-    """Starts runs of one script with the text that the script has when this is made.
+    """Starts runs of one script with the text that the script has when the launcher is created.
 
-    ``progress`` hears of each stage of a run that is not started ``quiet``.
+    ``progress`` receives each stage of a run, unless the run is started ``quiet``.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class ScriptLauncher:
         script = request.script.absolute()
         overrides = {str(Path(path).resolve()): text for path, text in request.source_overrides}
         real = str(script.resolve())
-        # The text is read once: a file that is edited meanwhile does not mix into this profile.
+        # The text is read once, so that later edits of the file do not affect this profile.
         self.text = (
             SourceText.of(str(script), overrides[real]) if real in overrides else SourceText.read(script)
         )
@@ -59,10 +59,10 @@ class ScriptLauncher:
         self._cancel = cancel or threading.Event()
         self._starter = starter
         self.plain = any(map(_COMPILER_VARIABLE.search, self.sources.values()))
-        """The runs from now on import PyTorch's compiler themselves: the script sets variables that it reads."""
+        """True if later runs must import PyTorch's compiler themselves, since the script sets variables for it."""
         self.interpreter = resolve_interpreter(script, request.interpreter)
         self.longest_step_s = request.longest_step_s
-        """Of the runs from now on: all runs of a script are cut alike, see ``cut_like``."""
+        """The limit for later runs: all runs of a script are cut alike, see ``cut_like``."""
         # Jupyter runs a notebook in its own folder.
         usual = script.parent if is_notebook(script) else Path.cwd()
         self.directory = (request.working_directory or usual).resolve()
@@ -72,7 +72,7 @@ class ScriptLauncher:
         overridden = {Path(path) for path in self.sources}
 
         def read(path: Path) -> SourceText | None:
-            # Most places where an import might lead have no file.
+            # Most candidate paths of an import do not exist.
             if not path.is_file() and path not in overridden:
                 return None
             override = self.sources.get(str(path.resolve()))
@@ -89,7 +89,7 @@ class ScriptLauncher:
             # The script does not even parse: running it will say so in Python's own words.
             return KnobSearch((), ("the source could not be parsed",))
         except Exception as error:
-            # The run needs no literal, only the curve does.
+            # Only the curve needs a literal; the run does not.
             return KnobSearch((), (f"the source could not be searched: {failure(error)}",))
 
     def launch(self, *, quiet: bool = False) -> ChildProcess:
@@ -119,7 +119,7 @@ class ScriptLauncher:
     def start(self, child: ChildProcess, sized: SizedRun | None = None, **fields: object) -> None:
         """Run the script in the child, unchanged or at another batch size, until the end of its warm-up.
 
-        ``fields`` take the place of those that the request gives.
+        ``fields`` override the values from the request.
         """
         request = self.request
         run = sized or SizedRun({}, request.arguments, request.loader_batch)
@@ -142,11 +142,11 @@ class ScriptLauncher:
         child.send("start", **{**started, **fields})
 
     def cut_like(self, ready: Ready) -> None:
-        """Cut the runs from now on where this one was cut, however long their iterations are."""
+        """Cut later runs in the same way as this one, regardless of the length of their iterations."""
         self.longest_step_s = None if ready.facts.cut_at is None else 0.0
 
     def await_ready(self, child: ChildProcess, *, quiet: bool = False) -> tuple[Ready, float]:
-        """Wait for the end of the warm-up; the facts of the run, and its last warm-up iteration in ms."""
+        """Wait for the end of the warm-up; returns the facts of the run, and its last warm-up iteration in ms."""
         step_ms = 0.0
         while True:
             event = child.receive("hello", "boundary", "ready")
@@ -162,13 +162,13 @@ class ScriptLauncher:
                     self.say("warm up", f"iteration {event['count']}{of}", 0.2)
 
     def say(self, stage: str, message: str, fraction: float, known: Known | None = None) -> None:
-        """Report how far the work is."""
+        """Report the progress of the work."""
         if self._progress is not None:
             self._progress(Progress(stage, message, fraction, known))
 
 
 def variables_of_first_rank(ranks: int) -> dict[str, str]:
-    """For rank 0 of so many on this machine; the others have the same but for their own number."""
+    """Environment variables for rank 0 of ``ranks`` on this machine; other ranks differ only in their number."""
     world = str(ranks)
     variables = {
         "RANK": "0",

@@ -1,4 +1,4 @@
-"""One profiling from beginning to end: run, warm up, time, record, and the curve over batch sizes."""
+"""A whole capture: run, warm up, time, record, and measure the curve over batch sizes."""
 
 from __future__ import annotations
 
@@ -57,16 +57,16 @@ from skyline.trace.trial import ProductTrial, SplitTrial, Trial, joined
 from skyline.units import plural
 
 _QUICK_MS = 8.0
-"""The first figures of quicker iterations wait for further ones, and for values."""
+"""If iterations are quicker, the first figures wait for further iterations and for values of tensors."""
 _FIRST_S = 0.3
-"""So much time goes to these iterations."""
+"""Seconds for these further iterations."""
 _RECORDING = 1.5
-"""An iteration that is recorded over one that is not: at most about that."""
+"""Approximate maximum ratio of a recorded to a bare iteration."""
 _SPARING_ITERATIONS = 4
-"""One to warm up, one to drop after it, two to record; with four in all one is left to record."""
+"""One iteration to warm up, one to drop after it, two to record. A script with four has one left to record."""
 _NO_CURVE = "Other batch sizes were not tried: an iteration takes too long for the time that trials have."
 _PACE = replace(batch_trials.PACE, restarts=2)
-"""Of the unchanged script; one that ends is started again for the other batch sizes, and for the configs."""
+"""The pace of the unchanged script; if it ends, it is started again for other batch sizes and for configs."""
 
 
 def capture(
@@ -80,10 +80,10 @@ def capture(
 ) -> Profile:
     """Run the script in a child process and measure it; the file on disk is not touched.
 
-    ``on_partial`` receives the profile as soon as iterations are recorded, and again after further iterations and after
-    the curve over batch sizes where more measurements follow. These take several times as long as the first ones.
-    ``starter`` makes the processes. Raises UsageError (no such file), ScriptFailed, CaptureImpossible, BudgetExceeded
-    and Cancelled; whatever happens, no process is left behind.
+    ``on_partial`` receives the profile as soon as iterations are recorded. If more measurements follow, it receives it
+    again after further iterations and after the curve; these take several times as long as the first measurements.
+    ``starter`` starts the processes. Raises UsageError (no such file), ScriptFailed, CaptureImpossible, BudgetExceeded
+    and Cancelled; in any case, no process is left behind.
     """
 
     def session(request: CaptureRequest, *notes: str) -> CaptureSession:
@@ -96,7 +96,7 @@ def capture(
         except ScriptEnded as ended:
             if request.loop == "training" and request.ranks == 1 and ended.ended.only_evaluated:
                 return measured_within(of_calls(request), _WITHOUT_TRAINING)
-            # It ended before it was recorded: run it again, and spend fewer of its iterations until then.
+            # It ended before it was recorded: run it again, with fewer iterations before the recording.
             iterations = ended.ended.boundaries
             shorter = _shorter(request, iterations, timing=isinstance(ended, _EndedWhileTimed))
             if shorter is None:
@@ -108,7 +108,7 @@ def capture(
 
 
 _CALLS = 100
-"""Calls of a model that are timed if they fit into the time for it: the 99th percentile is that of one call in 100."""
+"""Number of timed calls of a model, if there is time: the 99th percentile is the time of one call in 100."""
 _WITHOUT_TRAINING = (
     "The script ended without a training step, so Skyline ran it again with each call of its model as an iteration; "
     "--inference does this immediately."
@@ -121,11 +121,11 @@ def of_calls(request: CaptureRequest) -> CaptureRequest:
 
 
 class _EndedWhileTimed(ScriptEnded):
-    """The script of a device ended between the fewest timed iterations and the recording."""
+    """A script on a device ended after the first timed iterations and before the recording."""
 
 
 def _shorter(request: CaptureRequest, iterations: int, *, timing: bool) -> CaptureRequest | None:
-    """The next way to measure a script of so many iterations; None where there is no other."""
+    """The next request to try for a script with this many iterations; None if there is no other way."""
     if iterations < LEAST_ITERATIONS or request.recorded <= 1:
         return None
     if timing:
@@ -135,7 +135,7 @@ def _shorter(request: CaptureRequest, iterations: int, *, timing: bool) -> Captu
 
 
 class CaptureSession:
-    """The state of one profiling; lives for the length of ``capture``."""
+    """The state of one capture."""
 
     def __init__(self, launcher: ScriptLauncher, notes: Sequence[str] = ()) -> None:
         self._launcher = launcher
@@ -143,9 +143,9 @@ class CaptureSession:
         self._notes = notes
 
     def run(self, on_partial: Callable[[Profile], None] | None) -> Profile:
-        """The profile, measured; ``on_partial`` gets it as soon as iterations are recorded, and as it becomes sharper.
+        """Measure the profile; ``on_partial`` receives it once iterations are recorded, and when it becomes sharper.
 
-        Once the script itself is recorded there is a profile: what fails from then on costs a note.
+        Once the script is recorded there is a profile: later failures only add a note.
         """
         late = StageFailures()
 
@@ -162,7 +162,7 @@ class CaptureSession:
             held.launch(quiet=False)
             self._launcher.say("launch", f"starting {self._launcher.script.name}", 0.05)
             held.start()
-            # The script imports its libraries meanwhile, which takes longer.
+            # The search for knobs runs while the script imports its libraries, which takes longer.
             base = self._measure_base(held, self._launcher.find_knobs())
             with held.at_rest():
                 show("first", lambda: assemble(base.run, first=True))
@@ -217,9 +217,9 @@ class CaptureSession:
     def _with_other_configs(
         self, held: HeldRun, sizes: BatchTrials, budget: TrialBudget, late: StageFailures
     ) -> tuple[tuple[Trial, ...], tuple[ProductTrial, ...]]:
-        """Trials of other threads and number formats; of single products where whole iterations cannot be tried.
+        """Trials of other threads and number formats, or of single products if whole iterations cannot be tried.
 
-        They come last: they take memory that the allocator may keep and divide in other ways from then on.
+        They come last: the allocator may keep the memory they use, and place later blocks differently.
         """
         run = sizes.run
         self._launcher.say("try", "trying other threads and number formats", 0.95)
@@ -244,7 +244,7 @@ class CaptureSession:
         return (), products
 
     def _measure_base(self, held: HeldRun, knobs: KnobSearch) -> _Base:
-        """The least that a profile needs: a few iterations timed, and a few recorded."""
+        """The minimum for a profile: a few timed and a few recorded iterations."""
         request = self._request
         known = from_source(self._launcher.text, knobs)
         self._launcher.say("launch", f"starting {self._launcher.script.name}", 0.1, known)
@@ -265,7 +265,7 @@ class CaptureSession:
         self._launcher.say("record", "recording iterations", 0.4)
         lightly, full = iterations_to_record(request, rows)
         if not early:
-            meter.pause()  # workers of the loader rest while an iteration is recorded
+            meter.pause()  # loader workers rest while an iteration is recorded
         recording = record(child, lightly, full=full, goes_on=early)
         meter.go_on()
         later = _Later(ended_after=recording.ended_after)
@@ -313,7 +313,7 @@ class CaptureSession:
     def _measure_more(
         self, held: HeldRun, base: _Base, late: StageFailures, budget: TrialBudget
     ) -> ScriptRun:
-        """Add the values in its tensors, and iterations until their median is known well, within the budget."""
+        """Add values of tensors, and iterations until their median is precise, within the budget."""
         run, meter = base.run, base.meter
         if run.failed or run.ended_after is not None:
             return run
@@ -343,10 +343,10 @@ class CaptureSession:
     def _timed_and_recorded(
         self, held: HeldRun, run: ScriptRun, meter: LoadMeter, budget: TrialBudget
     ) -> ScriptRun:
-        """The run with the times of further iterations, bare and recorded, in place of those of the first figures.
+        """The run with times of further bare and recorded iterations, which replace those of the first figures.
 
-        Without time for the fewest, the first figures stay; half of what is left is for recorded iterations. Where one
-        iteration shows the values, it comes first: a short script ends while the others run.
+        If there is no time for the fewest, the first figures stay. Half of the time left is for recorded iterations. If
+        one iteration is enough for the values, it comes first: a short script may end during the others.
         """
         child, request, early = held.child, self._request, run.rows
         step_s = early.present_ms / 1e3
@@ -377,10 +377,10 @@ class CaptureSession:
     def _before_recording(
         self, child: ChildProcess, ready: Ready, rows: BareRows, late: StageFailures
     ) -> tuple[BareTimes | None, PowerFact | None]:
-        """Further iterations of a device, added to ``rows``; those from an idle device; and the energy.
+        """Time further iterations on a device, added to ``rows``; returns iterations from idle, and the energy.
 
-        They come before the recording, because the recorder of a device's kernels may stay attached to the process
-        and slow every later launch. Raises _EndedWhileTimed.
+        They come before the recording, because the kernel recorder may stay attached to the process and slow down
+        every later launch. Raises _EndedWhileTimed.
         """
         if not self._request.times_first:
             return None, None
@@ -397,9 +397,9 @@ class CaptureSession:
     def _after_recording(
         self, child: ChildProcess, ready: Ready, rows: BareRows, recording: ChildRecording
     ) -> _Later:
-        """Iterations right behind the recorded ones, to compare these with; on a CPU they are added to ``rows``.
+        """Iterations right after the recorded ones, for comparison with them; on a CPU they are added to ``rows``.
 
-        Where iterations are quick, the values in their tensors too, and enough iterations for a steady median.
+        If iterations are quick, also values of their tensors, and enough iterations for a steady median.
         """
         recorded, later = self._request.recorded, _Later()
         try:
@@ -411,14 +411,14 @@ class CaptureSession:
                 settle(child, self._request, rows, _FIRST_S)
             return later
         except ScriptEnded as ended:
-            # It had enough for a profile; the curve will need a fresh run.
+            # There is enough for a profile; the curve will need a new run.
             return later.ended_with(ended.ended)
 
     def _more(self, child: ChildProcess, run: ScriptRun, budget: TrialBudget) -> _Later:
-        """Further iterations, and what they show; on a CPU they are added to the rows."""
+        """Results of further iterations; on a CPU the iterations are added to the rows of the run."""
         later, rows = _Later(), run.rows
         try:
-            # Before the longest of the stages, in which a short script ends.
+            # This comes before the longest stage, during which a short script ends.
             if run.values is None and budget.fits(SLOWER * rows.present_ms / 1e3):
                 later = replace(later, values=self._values(child, run.ready, rows, run.recording))
             if _on_device(run.ready):
@@ -450,7 +450,7 @@ class CaptureSession:
 
 @dataclass(frozen=True, slots=True)
 class _Later:
-    """Results of the iterations after the recording; ``failed``: the run is of no use any more."""
+    """Results of the iterations after the recording; ``failed``: the run cannot be used any more."""
 
     paired_ms: tuple[float, ...] = ()
     power: PowerFact | None = None
@@ -460,7 +460,7 @@ class _Later:
     notes: tuple[str, ...] = ()
 
     def ended_with(self, ended: Ended) -> _Later:
-        """These results for a script that ended meanwhile, with the values that were seen until then."""
+        """These results for a script that ended meanwhile, with the values that were read until then."""
         if ended.values is None:
             return replace(self, ended_after=ended.boundaries)
         seen = plural(ended.values.iterations, "iteration")
@@ -473,12 +473,12 @@ _FAILED = _Later(failed=True)
 
 @dataclass(frozen=True, slots=True)
 class _Base:
-    """The script's own run as far as it is recorded, and the meter of the machine's load."""
+    """The script's own run after the first recording, and the meter of the machine's load."""
 
     run: ScriptRun
     meter: LoadMeter
     early: bool
-    """True if its times are those of the end of the warm-up, and of a recording in full."""
+    """True if its times come from the end of the warm-up, and its recording has only full iterations."""
 
 
 def _is_quick(rows: BareRows) -> bool:

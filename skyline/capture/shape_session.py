@@ -1,4 +1,4 @@
-"""Tracing a script for a GPU that need not be there: every operator with its shapes, none executed."""
+"""Traces a script for a GPU that need not exist here: every operator with its shapes, without executing any."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NO_HARDWARE = (
     "No HIP GPUs are available",
 )
 _HARDWARE = (Path("/dev/nvidiactl"), Path("/dev/dxg"), Path("/dev/kfd"))
-"""Files that the drivers of NVIDIA, of Windows for its Linux, and of AMD put there."""
+"""Files that the drivers of NVIDIA, of WSL, and of AMD create."""
 _GPU_IN_SIGHT = (
     "The script fails without this machine's GPU, so that GPU was visible to it. Work outside the trace, such "
     "as reading data, may have used it."
@@ -47,11 +47,11 @@ def trace_shapes(
     cancel: threading.Event | None = None,
     starter: Starter = start_fresh,
 ) -> Profile:
-    """Run the script without executing or owning its tensors, and give one iteration as a profile.
+    """Run the script without computing or allocating its tensors, and return one iteration as a profile.
 
-    The script sees one GPU as ``gpu`` describes it; None follows this machine's CPU instead. Times in the
-    profile are nominal, a microsecond for each record, and give the order only. ``starter`` makes the process.
-    Raises what ``capture`` raises, and leaves no process behind either.
+    The script sees one GPU with the properties of ``gpu``; None traces this machine's CPU instead. Times in the
+    profile are nominal, 1 µs per record, and only show the order. ``starter`` starts the process.
+    Raises the same errors as ``capture``, and leaves no process behind.
     """
     launcher = ScriptLauncher(request, progress=progress, output=output, cancel=cancel, starter=starter)
     try:
@@ -62,7 +62,7 @@ def trace_shapes(
 
 @dataclass(frozen=True, slots=True)
 class _Branch:
-    """A line whose outcome depends on numbers that were not computed; ``what`` says how, where it is no branch."""
+    """A line whose outcome depends on numbers that were not computed; ``what`` names the outcome if not a branch."""
 
     file: str
     line: int
@@ -92,8 +92,8 @@ class _Traced:
 def _traced_on_any(launcher: ScriptLauncher, gpu: GpuTarget | None) -> Profile:
     """The profile of one traced iteration.
 
-    The GPUs of this machine are hidden from the script, which is to see another one: what is not traced would find
-    its way there. Only a script that something made fail for want of them is traced in their presence.
+    The GPUs of this machine are hidden from the script, which is to see another one: untraced work would otherwise
+    run on them. They are visible only in a second attempt, if the script fails because no GPU is found.
     """
     request = launcher.request
     launcher.request = replace(request, device="cpu")
@@ -166,7 +166,7 @@ def _untimed(traced: _Traced, trace: Trace) -> str:
 
 
 def _is_batch(trace: Trace, record: Record) -> bool:
-    """True for a copy of more than single numbers."""
+    """True if a copy contains a tensor with more than one element."""
     return record.shape >= 0 and any(prod(one) > 1 for one in trace.shapes[record.shape].outputs)
 
 
@@ -204,8 +204,8 @@ def _notes(traced: _Traced, gpu: GpuTarget | None) -> tuple[str, ...]:
 class GpuTarget:
     """Properties that a script can query of its GPU: name, memory, compute capability and number of multiprocessors.
 
-    ``processor``: it is none, but a processor that stands in its place. The script sees a GPU, and PyTorch chooses
-    what it would choose on the processor.
+    ``processor``: the target is a CPU that takes the place of a GPU. The script sees a GPU, but PyTorch selects the
+    operators that it would select on the CPU.
     """
 
     name: str

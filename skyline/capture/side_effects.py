@@ -1,4 +1,4 @@
-"""Reads what a run's child noted of the script's effects on the world."""
+"""Reads the log of the script's effects outside its process."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _PROTECTION_NAME = "protection.json"
 _LAST_WORDS_NAME = "last-words"
 _MOST_KEPT = 500
 _LOG_BYTES = 16 << 20
-"""The sandbox notes at most 2,000 targets of a process, a few times each."""
+"""Upper limit of the log: the sandbox logs at most 2,000 targets per process, a few times each."""
 _SMALL_BYTES = 64 << 10
 _Row = TypeVar("_Row")
 UNREADABLE = (msgspec.MsgspecError, RecursionError)
-"""Raised for a row that was cut off, or that the script itself wrote."""
+"""Errors for a row that was cut off, or that the script itself wrote."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +39,9 @@ class _EffectRow:
 def read_side_effects(
     scratch: Path, redactor: Redactor, kept: Collection[str] = ()
 ) -> tuple[SideEffect, ...]:
-    """The effects so far, each once, in the order in which they first happened.
+    """The distinct effects so far, in the order of their first occurrence.
 
-    ``kept`` are the downloads that have come to where the script wanted them.
+    ``kept`` are the paths of downloads that were moved to where the script wanted them.
     """
     counts: dict[tuple[str, str, str], dict[int, int]] = {}
     first: dict[tuple[str, str, str], CodeLine | None] = {}
@@ -58,7 +58,7 @@ def read_side_effects(
 
 
 def logged(path: Path, kind: type[_Row]) -> Iterator[_Row]:
-    """The rows of a log of the run; none where there is no log yet."""
+    """The rows of a log of the run; none if there is no log yet."""
     try:
         lines = read_start(path, _LOG_BYTES).splitlines()
     except OSError:
@@ -67,7 +67,7 @@ def logged(path: Path, kind: type[_Row]) -> Iterator[_Row]:
         try:
             yield msgspec.json.decode(line, type=kind)
         except UNREADABLE:
-            continue  # a process was ended in the middle of it
+            continue  # a process was ended while it wrote the row
 
 
 def read_protection(scratch: Path) -> Protection | None:
@@ -79,7 +79,7 @@ def read_protection(scratch: Path) -> Protection | None:
 
 
 def last_words(scratch: Path) -> str:
-    """Why the run had to end itself, where it could still say so."""
+    """The reason why the run had to end itself; empty if it could not write one."""
     try:
         return read_start(scratch / _LAST_WORDS_NAME, _SMALL_BYTES).decode("utf-8", "replace").strip()
     except OSError:

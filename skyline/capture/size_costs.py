@@ -1,4 +1,4 @@
-"""Expected durations of trials at other batch sizes, from those of the script under the load of the machine."""
+"""Expected durations of trials at other batch sizes, from the script's own times at the present load."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Sequence
 from skyline.lazy_dataclass import dataclass
 
 _TAKEN_BY_RECORDING = 5
-"""Four iterations pass while the memory of two is recorded; those two are slower."""
+"""Time of the memory recording, in iterations: four run, and two of them are recorded and slower."""
 _TURN_S = 0.3
 ROUNDS = 2
-"""Rounds that a size is given at least, where they can be planned."""
+"""Planned minimum number of rounds for a size."""
 
 
 @dataclass(frozen=True, slots=True)
 class SizeCosts:
-    """Expected seconds of runs at other batch sizes, each in a process of its own.
+    """Expected durations in s of runs at other batch sizes, each in its own process.
 
     ``start_s`` is the time from the start of the script to its first iteration, ``warmup`` the number of iterations
-    of its warm-up, ``step_s`` an iteration at ``own_size``.
+    of its warm-up, ``step_s`` the time of an iteration at ``own_size``.
     """
 
     own_size: int
@@ -26,26 +26,26 @@ class SizeCosts:
     start_s: float
     warmup: int
     starts_again: bool = False
-    """True if the script has ended, so that its own run is started again too."""
+    """True if the script has ended, so that its own run must be started again too."""
 
     def until_turns_s(self, size: int) -> float:
-        """From the start of a run to its first turn: its setup, its warm-up, and the recording of its memory."""
+        """The time from the start of a run to its first turn: setup, warm-up, and the recording of its memory."""
         return self.start_s + (self.warmup + 1 + _TAKEN_BY_RECORDING) * self.iteration_s(size)
 
     def rounds_s(self, sizes: Sequence[int], rounds: int) -> float:
-        """So many rounds of turns, with the turns before the first one, which do not count."""
+        """The time of this many rounds of turns, plus the uncounted turns before the first round."""
         own_s, *others_s = (
             max(_TURN_S, step_s) + step_s for step_s in map(self.iteration_s, (self.own_size, *sizes))
         )
         return (rounds + 1) * (own_s + sum(others_s)) + own_s
 
     def all_s(self, sizes: Sequence[int]) -> float:
-        """Everything for these sizes."""
+        """The total time for these sizes."""
         again_s = self.until_turns_s(self.own_size) if self.starts_again else 0.0
         return again_s + sum(map(self.until_turns_s, sizes)) + self.rounds_s(sizes, ROUNDS)
 
     def iteration_s(self, size: int) -> float:
-        """An iteration at this size."""
-        # Half of an iteration is taken not to become shorter with the batch; none of it to become longer than that.
+        """The time of an iteration at this size."""
+        # Below the own size, half of the time is assumed to stay constant; above it, time is proportional to size.
         factor = size / self.own_size
         return self.step_s * (factor if factor >= 1 else (1 + factor) / 2)

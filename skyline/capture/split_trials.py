@@ -1,6 +1,6 @@
-"""Trials of thin products: a few linear layers of the script as one product and as two of low rank.
+"""Trials of thin products: a few linear layers of the script as one product, and as two products of low rank.
 
-A processor is slower in narrow products, each kind by another amount. What-ifs that make weights smaller rest on this.
+Processors are less efficient in narrow products, to different degrees. What-ifs that shrink weights use these trials.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from skyline.trace.trial import SplitTrial
 _OPERATOR = "aten::linear"
 _FORMAT = "float32"
 _MOST = 3
-"""Layers of different sizes that are tried: those that take most of the time."""
+"""Number of layers of different sizes that are tried, by decreasing total time."""
 _DIVISORS = (4, 16)
-"""The narrowest side of a product over the rank."""
+"""Ratios of the narrowest side of a product to the rank."""
 _LEAST_RANK = 4
 _LEAST_US = 300.0
-"""In a shorter product the call takes much of the time."""
+"""In a shorter product, the call itself takes much of the time."""
 _LONGEST_US = 10e3
-"""Of a longer product fewer rows are tried: they take the same time each."""
+"""A longer product is tried with fewer rows, since its time is proportional to the rows."""
 _TIMES = 5
-"""The quickest turn counts: other programs only ever add time."""
+"""Number of turns. The quickest one counts, because other programs only ever add time."""
 _SECONDS = 1.0
 """No product is started later than this."""
 _PASSES = 3.0
-"""A forward and a backward pass over the forward pass."""
+"""Ratio of the time of a forward and a backward pass to that of the forward pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class _Layer:
 
     @property
     def ranks(self) -> list[int]:
-        """Powers of two at parts of the narrowest side, which fewer numbers make narrower still."""
+        """Ranks to try: powers of two near fractions of the narrowest side."""
         narrowest = min(self.rows, self.inner, self.columns)
         powers = {
             1 << (narrowest // divisor).bit_length() - 1 for divisor in _DIVISORS if narrowest >= divisor
@@ -57,9 +57,9 @@ class _Layer:
 def split_trials(
     child: ChildProcess, trace: Trace, threads: int, budget: TrialBudget
 ) -> tuple[SplitTrial, ...]:
-    """Layers with most of the time in forward passes, each at two ranks; empty where no layer is large enough.
+    """Trials of the layers with the longest forward passes, at up to two ranks each; empty if all are too small.
 
-    The child stands still at an iteration boundary, and computes on the CPU with so many ``threads``.
+    The child waits at an iteration boundary, and computes on the CPU with this number of ``threads``.
     """
     ends = TrialBudget(min(_SECONDS, budget.left_s))
     found: list[SplitTrial] = []
@@ -86,7 +86,7 @@ def split_trials(
 def _passes_us(
     child: ChildProcess, rows: int, inner: int, columns: int, threads: int
 ) -> tuple[float, float] | None:
-    """The quickest forward and backward pass in µs; None where the child cannot call it."""
+    """The quickest forward and backward pass in µs; None if the child cannot call the product."""
     sizes = ((rows, inner), (columns, inner))
     product: dict[str, object] = {"operator": _OPERATOR, "inputs": sizes, "options": {}}
     forward_us: list[float] = []
@@ -100,7 +100,7 @@ def _passes_us(
 
 
 def _layers(trace: Trace) -> list[_Layer]:
-    """Layers by their time, each with the largest batch that it has: others are those of evaluations."""
+    """Layers by decreasing time, each with its largest batch: smaller ones may belong to evaluations."""
     took_us: defaultdict[int, list[float]] = defaultdict(list)
     for record in trace.records:
         is_forward = record.kind is RecordKind.OPERATOR and record.phase is Phase.FORWARD

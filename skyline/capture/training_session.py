@@ -1,4 +1,4 @@
-"""Observes the script while it trains from its start: gradients at fixed weights, start-up, ends of epochs, saves."""
+"""Observes the script while it trains from its start: gradients at fixed weights, start-up, epoch ends, saves."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ _LEAST_COMPARED = 8
 _LEAST_USABLE = 4
 _MOST_POINTS = 5
 _COMPARING_SHARE = 0.5
-"""Time of the comparisons over that of the training between them, where iterations are short enough."""
+"""Ratio of the time of the comparisons to the training time, if iterations are short enough."""
 _CHUNK_S = 0.25
 _LEAST_EACH = 3
-"""Iterations with a save and without one from which their times are compared."""
+"""Minimum number of iterations with a save, and without one, to compare their times."""
 _NOTICEABLE = 0.5
-"""The end of an epoch has to exceed the typical iteration by this share of it, or it costs nothing that is seen."""
+"""The end of an epoch must add at least this share of a typical iteration; otherwise its cost is reported as 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
-    """The child's answer: inner products of gradients, or the problem of this script."""
+    """The child's answer: inner products of gradients, or the reason why this script has none."""
 
     products: tuple[tuple[float, ...], ...]
     loss: float | None
@@ -53,9 +53,9 @@ def observe_training(
     output: OutputCallback | None = None,
     starter: Starter = start_fresh,
 ) -> ObservedTraining:
-    """Let the script train for about so long in a process of its own, and compare gradients in between.
+    """Let the script train for about ``seconds`` in a process of its own, and compare gradients in between.
 
-    ``samples`` is the number of samples of an iteration. Raises what ``capture`` raises.
+    ``samples`` is the number of samples in an iteration. Raises the same errors as ``capture``.
     """
     if request.ranks > 1:
         raise CaptureImpossible(
@@ -121,13 +121,13 @@ class _Observation:
         self.done = self.ready.warmup
         ended = False
         try:
-            # The first iteration after a pause is no typical one.
+            # The first iteration after a pause is not typical.
             self._train(4)
             count, points = _plan(self.seconds, self._typical_ms())
             for number in range(points):
                 until_s = self.seconds / 2 ** (points - 1 - number) if number else 0.0
                 if number and self.trained_s >= until_s:
-                    continue  # at the same weights
+                    continue  # the weights have not changed since the last comparison
                 while self.trained_s < until_s:
                     left_ms = 1e3 * min(_CHUNK_S, until_s - self.trained_s)
                     self._train(max(1, int(left_ms / self._typical_ms())))
@@ -191,7 +191,7 @@ class _Observation:
 
 
 def typical_ms(rows: Sequence[StepRow]) -> float:
-    """The median iteration without a save; where too few have none, of all, without the time of their saves."""
+    """The median iteration without a save in ms; if there are too few, of all iterations minus their saves."""
     without = [row.step_ms for row in rows if not row.saving_ms]
     if len(without) < _LEAST_EACH:
         without = [row.step_ms - row.saving_ms for row in rows]
@@ -199,10 +199,10 @@ def typical_ms(rows: Sequence[StepRow]) -> float:
 
 
 def around_saves_s(rows: Sequence[StepRow]) -> float:
-    """The time of an iteration with saves beyond one without, and beyond the calls of ``torch.save``.
+    """The extra time in s of an iteration with saves, minus the calls of ``torch.save`` themselves.
 
-    Models are copied to the host or to 16 bits before they are saved, and the caches are cold afterwards. Zero where
-    too few iterations show it.
+    The reasons are that models are copied to the host or to 16 bits before they are saved, and that caches are cold
+    afterwards. Zero if there are too few iterations.
     """
     saving = [row for row in rows if row.saving_ms]
     others = [row.step_ms for row in rows if not row.saving_ms]
@@ -213,7 +213,7 @@ def around_saves_s(rows: Sequence[StepRow]) -> float:
 
 
 def _plan(seconds: float, step_ms: float) -> tuple[int, int]:
-    """The number of gradients to compare at a time, and how many times."""
+    """The number of gradients in a comparison, and the number of comparisons."""
     for count in (_COMPARED, _LEAST_COMPARED):
         points = int(_COMPARING_SHARE * seconds * 1e3 / (count * step_ms))
         if points > 1:
@@ -222,10 +222,10 @@ def _plan(seconds: float, step_ms: float) -> tuple[int, int]:
 
 
 def epoch_end_s(rows: dict[int, float], loaders: Sequence[LoaderSeen]) -> float | None:
-    """The time at the end of an epoch beyond a typical iteration; None if none of the timed iterations follows one.
+    """The extra time at the end of an epoch in s; None if no timed iteration follows the end of an epoch.
 
-    An iteration reaches from one optimizer step to the next, so the first one of an epoch holds the end of the last.
-    The last batch of an epoch may be dropped or not: the length that shows the greater times is taken.
+    An iteration lasts from one optimizer step to the next, so that the first one of an epoch includes the end of the
+    last epoch. The last batch of an epoch may be dropped or not: the epoch length with the longer times is used.
     """
     loader = max(loaders, key=lambda one: one.iterations, default=None)
     if loader is None or not loader.dataset_size or not loader.batch_size or not loader.iterations:

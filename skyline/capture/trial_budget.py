@@ -1,4 +1,4 @@
-"""The time from the first figures of a profile to its end, and the parts of it that measurements keep."""
+"""The time from the first figures of a profile to its end, and its division among measurements."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from skyline.capture.bare import ENOUGH_STEPS
 from skyline.lazy_dataclass import dataclass
 
 _ITERATIONS_SHARE, _SLOW_ITERATIONS_SHARE = 0.3, 0.5
-"""Part of the budget for further iterations of the script: the headline, and each ratio to it, come from them. More
-where iterations are so slow that ``_ENOUGH`` do not fit."""
+"""Shares of the budget for further iterations of the script, which give the headline and the base of each ratio.
+The larger share applies if iterations are so slow that ``_ENOUGH`` of them do not fit into the smaller one."""
 _ENOUGH = 2 + ENOUGH_STEPS
-"""Two are recorded."""
+"""Number of iterations for precise times; two of them are recorded."""
 
 
 def _now() -> float:
@@ -22,9 +22,9 @@ def _now() -> float:
 
 @dataclass(frozen=True, slots=True)
 class TrialBudget:
-    """Seconds from the first figures on, for further iterations and for all trials together.
+    """A time limit from the first figures on, for further iterations and all trials together.
 
-    A measurement that does not fit in what is left is not started.
+    A measurement that does not fit in the remaining time is not started.
     """
 
     total_s: float
@@ -32,28 +32,28 @@ class TrialBudget:
 
     @property
     def ends_s(self) -> float:
-        """When it is spent, by ``time.monotonic``."""
+        """The end of the budget, by ``time.monotonic``."""
         return self.began_s + self.total_s
 
     @property
     def left_s(self) -> float:
-        """All that is left now."""
+        """Remaining seconds."""
         return max(0.0, self.ends_s - _now())
 
     def fits(self, takes_s: float) -> bool:
-        """True if something that takes so long would end in time."""
+        """True if something that takes ``takes_s`` would end in time."""
         return takes_s <= self.ends_s - _now()
 
     def without(self, kept_s: float) -> TrialBudget:
-        """The budget of what comes before something that takes ``kept_s``."""
+        """A budget that leaves ``kept_s`` for a later measurement."""
         return TrialBudget(max(0.0, self.total_s - kept_s), self.began_s)
 
     def longer(self, by_s: float) -> TrialBudget:
-        """A budget that ends so much later."""
+        """A budget that ends ``by_s`` later."""
         return TrialBudget(self.total_s + by_s, self.began_s)
 
     def for_iterations(self, settle_s: float, step_s: float) -> TrialBudget:
-        """The part for further iterations of ``step_s``: a share, ``settle_s`` at least; no end without trials."""
+        """The part for further iterations of ``step_s``: a share, at least ``settle_s``; unlimited without trials."""
         least_s = settle_s if self.total_s > 0 else math.inf
         slow_s = min(_ENOUGH * step_s, _SLOW_ITERATIONS_SHARE * self.total_s)
         return TrialBudget(max(least_s, slow_s, _ITERATIONS_SHARE * self.total_s), self.began_s)

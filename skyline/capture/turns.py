@@ -1,7 +1,7 @@
 """Turns: a script and variants of it compute one after another, round by round, on one machine.
 
-A machine that becomes slower for a while slows all of them, so that ratios within a round mean something. The
-unchanged script runs first and last in each round, and every second round runs backwards.
+A machine that becomes slower for a while slows down all of them, so that ratios within a round stay valid. The
+unchanged script runs first and last in each round, and every second round runs in reverse order.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from skyline.lazy_dataclass import dataclass
 from skyline.trace.trial import Choices, Trial
 
 _DISTURBED = 3.0
-"""A turn of so many times the time of the same run's quickest one is disturbed. An assumption: next to programs on all
-cores, turns of one and the same script took 1 ms or 20 to 30 ms, because its threads wait for each other."""
+"""A turn counts as disturbed if it takes this many times longer than the run's quickest turn. This is an assumption:
+while programs ran on all cores, turns of one script took 1 ms or 20 to 30 ms, because its threads wait for each other.
+"""
 _LEAST_UNDISTURBED = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The typical iteration of a turn in ms, its iterations, and how many cores other programs kept busy."""
+    """The typical iteration of a turn in ms, its iterations, and the number of cores used by other programs."""
 
     typical_ms: float
     rows: tuple[StepRow, ...] = ()
@@ -35,16 +36,16 @@ class Turn:
 
 
 class TakesTurns(Protocol):
-    """A run that computes for a moment when it is asked to."""
+    """A run that computes for a moment on request."""
 
     def turn(self) -> Turn | None:
-        """The turn; None once the run is over."""
+        """Compute one turn; None once the run is over."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class PastTurn:
-    """A run that is over, with the iteration time that was measured before."""
+    """A run that is over, with its iteration time from an earlier measurement."""
 
     typical_ms: float
 
@@ -55,7 +56,7 @@ class PastTurn:
 
 @dataclass(slots=True)
 class Expendable:
-    """A run that has no more turns once one has failed. Runs with the same ``key`` and ``failed`` fail together."""
+    """A run that takes no more turns once one has failed. Runs with the same ``key`` and ``failed`` fail together."""
 
     run: TakesTurns
     key: str = ""
@@ -78,8 +79,8 @@ class Expendable:
 class Round:
     """One turn of each variant between two turns of the unchanged script.
 
-    ``base`` and ``again`` are the turns of the unchanged script: of two processes, or of one before and after the
-    variants. ``again`` is None where the script ended before its second turn; a variant that is over has None.
+    ``base`` and ``again`` are the turns of the unchanged script, in two processes, or in one before and after the
+    variants. ``again`` is None if the script ended before its second turn. The turn of a variant that is over is None.
     """
 
     base: Turn
@@ -88,24 +89,24 @@ class Round:
 
     @property
     def base_ms(self) -> float:
-        """The unchanged script: a steady drift of the machine cancels out in the mean of its two turns."""
+        """Iteration time of the unchanged script in ms: the mean of its two turns cancels a steady drift."""
         return (
             self.base.typical_ms if self.again is None else (self.base.typical_ms + self.again.typical_ms) / 2
         )
 
     def ratio(self, variant: int = 0) -> float | None:
-        """A variant's iteration time over that of the unchanged script; None where it had no turn."""
+        """Ratio of a variant's iteration time to that of the unchanged script; None if it had no turn."""
         turn = self.variants[variant]
         return None if turn is None else turn.typical_ms / self.base_ms
 
     @property
     def null(self) -> float | None:
-        """The unchanged script over itself: 1, but for noise and for the difference between two processes."""
+        """Ratio of the unchanged script's two turns: 1, apart from noise and differences between two processes."""
         return None if self.again is None else self.again.typical_ms / self.base.typical_ms
 
     @property
     def others_cores(self) -> float:
-        """Mean number of cores that other programs kept busy."""
+        """Mean number of cores used by other programs."""
         turns = (self.base, self.again, *self.variants)
         return statistics.fmean(turn.others_cores for turn in turns if turn is not None)
 
@@ -126,12 +127,12 @@ def in_turns(
     """Measure variants of a script in turns with the script unchanged.
 
     ``again`` is the unchanged script in a second process, for a null that shows how much two processes differ. Without
-    one, the turn of ``base`` that closes a round opens the next one. The rounds end early where ``least`` of them are
-    done and the next one, if it takes as long as the last, would end after ``deadline`` (of ``time.monotonic``); once
-    those so far are ``enough``; or where the unchanged script or all variants are over. Behind the deadline only the
-    first variant has a turn, except in the first ``whole`` rounds. ``wakes``: each run has a turn before the first
-    round, which does not count, because the runs stood still while the others started. ``on_round`` is called before
-    each round with its number, 0 for those turns.
+    it, the turn of ``base`` that closes a round also opens the next one. The rounds end early if ``least`` of them are
+    done and the next one would probably end after ``deadline`` (of ``time.monotonic``), if the rounds so far are
+    ``enough``, or if the unchanged script or all variants are over. After the deadline only the first variant has a
+    turn, except in the first ``whole`` rounds. ``wakes``: each run has an uncounted turn before the first round,
+    because the runs rested while the others started. ``on_round`` is called before each round with its number, and
+    with 0 before the uncounted turns.
     """
     if wakes:
         on_round(0)
@@ -189,8 +190,8 @@ def trial(
 def undisturbed(rounds: Sequence[Round], variant: int | None = 0) -> Sequence[Round]:
     """The rounds in which other programs slowed down neither the unchanged script nor the variant.
 
-    Other programs only ever add time, so that the quickest turn of a run tells which are disturbed. All rounds where
-    too few would be left; None stands for the unchanged script.
+    Other programs only ever add time, so that a comparison with a run's quickest turn shows which turns are disturbed.
+    All rounds if too few would be left. ``variant`` None stands for the unchanged script.
     """
     slowest_ms = [[max(turn.typical_ms for turn in (one.base, one.again) if turn) for one in rounds]]
     if variant is not None:
@@ -212,9 +213,9 @@ def own_rows(rounds: Sequence[Round]) -> tuple[StepRow, ...]:
 
 
 def widened(found: Trial) -> Trial:
-    """The trial of a single round with the ends of its ratio: the unchanged script moved so far within it, either way.
+    """The trial of a single round, with its ratio widened both ways by the script's own change in that round.
 
-    Without a ratio where the script ended before it could show that.
+    It has no ratio if the script ended before its second turn.
     """
     if len(found.ratios) != 1:
         return found

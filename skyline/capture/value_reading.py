@@ -1,4 +1,4 @@
-"""Asking a child for the values in the tensors of its iterations."""
+"""Asks a child for the values in the tensors of its iterations."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from skyline.trace.facts import ModuleFact
 from skyline.trace.tensor_values import TensorValues
 
 _SHARE = 0.25
-"""Share of the time for timing iterations that looking at values may take."""
+"""Time to read values, as a share of the time for timing iterations."""
 _MOST, _LEAST = 64, 2
-"""Iterations whose values are read, where a large table is looked up."""
+"""Number of iterations whose values are read, if the script looks up rows of a large table."""
 SLOWER = 2.0
-"""An iteration whose values are read, over one without: at most about that."""
+"""Approximate maximum ratio of an iteration whose values are read to a bare one."""
 _LEAST_BYTES = 1 << 20
 _UNSEEN = ("torch.compile", "captured graph")
-"""Compiled code and captured graphs call no lookup and no layer that could be seen, or would be compiled again."""
+"""Styles without values: lookups and layers in compiled code and captured graphs are invisible, or would recompile."""
 
 
 def tensor_values(
@@ -29,7 +29,7 @@ def tensor_values(
     styles: tuple[str, ...],
     median_ms: float,
 ) -> TensorValues | None:
-    """The values, or None where they cannot be seen; raises ScriptEnded where the script ends meanwhile."""
+    """The values, or None if they cannot be read; raises ScriptEnded if the script ends meanwhile."""
     if request.recorded <= 1 or median_ms > LONG_MS or any(one in styles for one in _UNSEEN):
         return None
     seconds = _SHARE * request.settle_s
@@ -40,7 +40,7 @@ def tensor_values(
 
 
 def has_large_table(recording: ChildRecording) -> bool:
-    """True if there is a large table: its lookups are counted in many iterations."""
+    """True if the model has a large embedding table, whose lookups are counted in many iterations."""
     return any(_is_large_table(module) for module in recording.modules)
 
 

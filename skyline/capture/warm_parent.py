@@ -1,4 +1,4 @@
-"""A resident process that has imported torch, and the processes that it forks for runs."""
+"""A resident process that has imported torch, and the processes for runs that it forks."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ _LEAVE_TIMEOUT_S = 3.0
 _LOOK_S = 0.2
 _TOLD_WITHIN_S = 1.0
 _UNKNOWN_STATUS = -int(getattr(signal, "SIGKILL", signal.SIGTERM))
-"""Reported exit status of a run whose parent process is gone too: it ends its runs with it."""
+"""Reported exit status of a run whose resident parent is gone: the parent's end also ends its runs."""
 
 _NO_RUN = "0" * 16
-"""Takes the place of a run's tag: the forks write theirs over it."""
+"""Placeholder for a run's tag: the forks overwrite it with theirs."""
 
 Stamp = tuple[tuple[str, int, int, int], ...]
 
 
 class CannotFork(OSError):
-    """The resident process is gone, or does not answer: a run must be started in another way."""
+    """The resident process is gone or does not answer: the run must be started in another way."""
 
 
 class ForkedProcess:
-    """A run's process that the resident process forked, and whose end it reports."""
+    """A run's process that the resident process forked; the resident process reports its exit status."""
 
     def __init__(self, pid: int, stdout: IO[bytes]) -> None:
         self.pid = pid
@@ -55,7 +55,7 @@ class ForkedProcess:
         """Wait for the exit status; raises ``subprocess.TimeoutExpired``."""
         deadline = math.inf if timeout is None else time.monotonic() + timeout
         while not self._ended.wait(max(0.0, min(_LOOK_S, deadline - time.monotonic()))):
-            # Who forked it tells how it ended, unless that one was stopped.
+            # The resident process reports the exit status, unless it was stopped itself.
             if _is_over(self.pid) and not self._ended.wait(_TOLD_WITHIN_S):
                 self.end(_UNKNOWN_STATUS)
             elif time.monotonic() >= deadline:
@@ -63,7 +63,7 @@ class ForkedProcess:
         return self._status
 
     def end(self, status: int) -> None:
-        """Take note of the exit status."""
+        """Store the exit status."""
         self._status = status
         self._ended.set()
 
@@ -78,7 +78,7 @@ def _is_over(pid: int) -> bool:
 
 
 def start_resident(start: Start, descriptor: int) -> subprocess.Popen[bytes]:
-    """The resident process itself, which serves the channel of this descriptor."""
+    """Start the resident process, which serves the channel of this descriptor."""
     return subprocess.Popen(
         [start.interpreter, str(ENTRY), "--warm", str(descriptor), *(["--plain"] if start.plain else [])],
         cwd=start.working_directory,
@@ -92,7 +92,7 @@ def start_resident(start: Start, descriptor: int) -> subprocess.Popen[bytes]:
 
 
 class WarmParent:
-    """One resident process; it ends when this end of its channel closes, with everything it forked."""
+    """One resident process; it ends, with all its forks, when this end of its channel closes."""
 
     def __init__(self, start: Start) -> None:
         self._forking = threading.Lock()
@@ -121,17 +121,17 @@ class WarmParent:
 
     @property
     def pid(self) -> int:
-        """Of the resident process itself."""
+        """ID of the resident process."""
         return self._process.pid
 
     @property
     def busy(self) -> bool:
-        """True if a run is under way in one of its forks."""
+        """True if a run is in progress in one of its forks."""
         with self._state:
             return bool(self._running)
 
     def is_current(self, environment: Mapping[str, str]) -> bool:
-        """True if it lives, and its imports are still current on disk and right for this environment."""
+        """True if it is alive, and its imports match the files on disk and this environment."""
         with self._state:
             files, stamp, variables = self._files, self._stamp, self._variables
             if self._gone:
@@ -141,7 +141,7 @@ class WarmParent:
         return files is None or _stamp(files) == stamp
 
     def wait_ready(self, timeout_s: float, cancel: threading.Event) -> bool:
-        """Wait until it can fork; False where it ended, was cancelled or took longer."""
+        """Wait until it can fork; False if it ended, was cancelled or took longer."""
         slept = 0.0
         with self._state:
             while self._files is None and not self._gone and not cancel.is_set() and slept < timeout_s:
@@ -150,7 +150,7 @@ class WarmParent:
             return self._files is not None and not self._gone
 
     def fork(self, start: Start) -> ForkedProcess:
-        """A run's process, forked; raises CannotFork."""
+        """Fork a run's process; raises CannotFork."""
         reading, writing = os.pipe()
         output = os.fdopen(reading, "rb", buffering=0)
         number = -1
@@ -172,7 +172,7 @@ class WarmParent:
             os.close(writing)
 
     def _ask(self, start: Start, output: IO[bytes], writing: int) -> int:
-        """Send the request; gives its number."""
+        """Send the request, and return its number."""
         with self._forking:
             self._number += 1
             with self._state:
@@ -235,7 +235,7 @@ class WarmParent:
                 number, pid = message["number"], message["pid"]
                 output = self._outputs.get(number)
                 if output is None:
-                    # Nobody waits for it any more.
+                    # Nobody is waiting for this process any more.
                     os.kill(pid, signal.SIGTERM)
                 else:
                     self._answers[number] = self._running[pid] = ForkedProcess(pid, output)
@@ -244,7 +244,7 @@ class WarmParent:
                 if process is not None:
                     process.end(message["status"])
             case _:
-                # It cannot import torch: it leaves by itself, and a fresh process says why.
+                # The resident process cannot import torch and exits; a fresh process reports the reason.
                 pass
 
 

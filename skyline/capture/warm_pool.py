@@ -1,4 +1,4 @@
-"""The resident processes of a server: one for each interpreter and environment, few at a time."""
+"""The resident processes of a server: one for each interpreter and environment, and only a few at a time."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from skyline.capture.warm_parent import CannotFork, WarmParent
 logger = logging.getLogger(__name__)
 
 _MOST_PARENTS = 2
-"""Each keeps some 300 MB."""
+"""Each process occupies about 300 MB."""
 _READY_TIMEOUT_S = 60.0
 _READ_AT_IMPORT = (
     "ATEN_", "BLIS_", "CONDA_", "DNNL_", "GOMP_", "KINETO_", "KMP_", "LANG", "LC_", "LD_", "MALLOC_",
     "MKL_", "NUMEXPR_", "OMP_", "ONEDNN_", "OPENBLAS_", "PATH", "PYTHON", "PYTORCH_", "TORCH",
     "VIRTUAL_ENV",
 )  # fmt: skip
-"""Prefixes of variables that matter while an interpreter starts and imports; the fork sets the others."""
+"""Prefixes of variables that are read while an interpreter starts and imports; the fork sets all others."""
 
 _Key = tuple[str, str, tuple[tuple[str, str], ...], bool]
 
 
 class WarmPool:
-    """Starts runs from resident processes where that works, and fresh ones where it does not.
+    """Starts runs by forking resident processes, or in fresh processes if that fails.
 
-    Forking after imports is safe on Linux alone: elsewhere every run is started fresh.
+    Forking after imports is safe only on Linux; elsewhere every run starts in a fresh process.
     """
 
     def __init__(self, most: int = _MOST_PARENTS, *, fallback: Starter = start_fresh) -> None:
@@ -41,7 +41,7 @@ class WarmPool:
         self._closed = threading.Event()
 
     def start(self, start: Start) -> RunningProcess:
-        """A run's process. The first for an environment waits until torch is imported there."""
+        """A run's process. The first run in an environment waits until torch is imported there."""
         if sys.platform == "linux" and not self._closed.is_set():
             parent = None
             try:
@@ -55,7 +55,7 @@ class WarmPool:
         return self._fallback(start)
 
     def close(self) -> None:
-        """End all of them, with the runs that they started."""
+        """End all resident processes, with the runs that they started."""
         self._closed.set()
         with self._lock:
             parents = [*self._parents.values(), *self._retired]
@@ -66,12 +66,12 @@ class WarmPool:
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """Of the resident processes that there are."""
+        """IDs of the resident processes."""
         with self._lock:
             return tuple(parent.pid for parent in self._parents.values())
 
     def _give_up(self, parent: WarmParent) -> None:
-        """The next run is not to wait for one that does not answer."""
+        """Retire a process that does not answer, so that the next run does not wait for it."""
         with self._lock:
             known = next((key for key, one in self._parents.items() if one is parent), None)
             if known is not None:
@@ -93,7 +93,7 @@ class WarmPool:
                 if len(self._parents) <= self._most:
                     break
                 self._retired.append(self._parents.pop(other))
-            # Runs that a retired one forked go on until their end.
+            # A retired process is closed only once the runs that it forked have ended.
             for retired in [one for one in self._retired if not one.busy]:
                 self._retired.remove(retired)
                 retired.close()
@@ -104,7 +104,7 @@ def _key(start: Start) -> _Key:
     read = tuple(
         sorted((name, value) for name, value in start.environment.items() if name.startswith(_READ_AT_IMPORT))
     )
-    # The folder matters only where the interpreter looks for modules relative to it.
+    # The folder matters only if ``PYTHONPATH`` has relative entries.
     entries = start.environment.get("PYTHONPATH", "").split(os.pathsep)
     relative = any(entry and not os.path.isabs(entry) for entry in entries)
     return start.interpreter, str(start.working_directory) if relative else "", read, start.plain

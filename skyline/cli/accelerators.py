@@ -1,4 +1,4 @@
-"""The accelerators that a person's PyTorch finds, and whether its profiler records them: for ``skyline doctor``."""
+"""The accelerators that the user's PyTorch finds, and whether its profiler records them: for ``skyline doctor``."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Literal, cast
 from skyline.capture.interpreter import NOT_FROM_HERE
 from skyline.lazy_dataclass import dataclass
 
-# Runs under the person's interpreter, so it must do with any Python 3 and no Skyline. The kinds are those of the
-# child's ``devices.backend``: a recording asks the same modules.
+# Runs under the user's interpreter, so it must work with any Python 3 and without Skyline. The kinds are the same as
+# in the child's ``devices.backend``, because a recording queries the same modules.
 PROBE = (
     NOT_FROM_HERE
     + """
@@ -97,7 +97,7 @@ _BY_KIND = {
 
 
 def gpu_recording(facts: dict[str, object]) -> Check:
-    """True if PyTorch's profiler sees what a GPU does; without that, no time of a kernel is known."""
+    """Check that PyTorch's profiler records kernels of the GPU. Otherwise the times of kernels are unknown."""
     name, kind = "GPU recording", str(facts.get("kind", "cuda"))
     if facts.get("kernels"):
         return Check(name, "ok", "PyTorch's profiler records kernels")
@@ -116,7 +116,7 @@ def gpu_recording(facts: dict[str, object]) -> Check:
 
 
 def found_devices(facts: dict[str, object]) -> Check:
-    """The accelerators by name; whether one that this build is for is missing."""
+    """Check the accelerators, by name. Warns if torch is built for CUDA but finds no GPU."""
     gpus = cast(list[str], facts["gpus"])
     if gpus:
         return Check("devices", "ok", f"CPU, {', '.join(gpus)}")
@@ -139,7 +139,7 @@ Verdict = Literal["ok", "warning", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at; ``remedy`` says what to do where it is not well."""
+    """The result of one check. ``remedy`` says how to solve a problem."""
 
     name: str
     verdict: Verdict

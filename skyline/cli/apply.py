@@ -1,4 +1,4 @@
-"""``skyline apply``: make the change in the script, or take it out again."""
+"""``skyline apply``: make the change in the script, or remove it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from pathlib import Path
 
 from skyline.cli.capture_options import add_options
 from skyline.cli.command_line import parse_after_names, parse_question, parser
-from skyline.cli.streams import say, tell, write_data, write_whole
+from skyline.cli.streams import say, tell, write_data
 from skyline.cli.subject import require_script, subject_of
 from skyline.errors import ExitCode, RewriteRefused, UsageError
 from skyline.source.cells import cell_line, is_notebook
 from skyline.source.project import check_inside
 from skyline.source.text import SourceText, TextEdit
 from skyline.whatif.question import BATCH_SIZE
+from skyline.whole_file import all_or_none
 
 _EXAMPLES = """\
   skyline apply train.py batch_size=64
@@ -50,11 +51,11 @@ def run(arguments: Sequence[str]) -> int:
     options, script_arguments = parse_after_names(arguments, make_parser())
     if options.remove:
         _check_removable(options.names)
-    # A change that leaves the iteration as it is has no what-if.
+    # A change that does not affect the iteration has no what-if.
     question = parse_question(options.names, rewrites=True)
     require_script(Path(options.script))
     if options.budget is None:
-        # A rewrite asks where the lines are, not how long other sizes take. Such a profile answers nothing else.
+        # A rewrite needs the places of the lines, but no times of other batch sizes. The profile serves nothing else.
         options.places_only = options.no_save = True
 
     subject = subject_of(options.script, script_arguments, options)
@@ -82,7 +83,7 @@ def run(arguments: Sequence[str]) -> int:
         _say_notes(planned.notes)
         return int(ExitCode.OK)
     if not subject.measured_now:
-        # Where it writes comes out of a file, which may have come along with the folder from somebody else.
+        # The paths to write come from a file, which may be part of a folder that somebody else created.
         check_inside(Path(options.script), {edit.span.file for edit in planned.edits}, [Path.cwd()])
     if options.diff:
         write_data("-", diff(planned, SourceText.read).encode("utf-8"))
@@ -98,7 +99,7 @@ def _say_notes(notes: Sequence[str]) -> None:
 
 
 def _check_removable(names: Sequence[str]) -> None:
-    """Refuses values, and the batch size, which every script has."""
+    """Refuse names with a value, and the batch size, because every script has one."""
     for name in names:
         if "=" in name:
             bare = name.partition("=")[0]
@@ -108,12 +109,10 @@ def _check_removable(names: Sequence[str]) -> None:
 
 
 def write_edits(edits: tuple[TextEdit, ...]) -> None:
-    """Write edits of the files as they are now; every file is worked out before the first one is written."""
+    """Write edits of the current files: all of them, or none if a file cannot be written."""
     texts = [SourceText.read(path) for path in dict.fromkeys(edit.span.file for edit in edits)]
     changed = [text.apply(edit for edit in edits if edit.span.file == text.path) for text in texts]
-    encoded = [(Path(text.path), text.encode()) for text in changed]
-    for path, data in encoded:
-        write_whole(path, data)
+    all_or_none((after.write_bytes, before.write_bytes) for before, after in zip(texts, changed, strict=True))
     for edit in sorted(edits, key=lambda edit: (edit.span.file, edit.span.line)):
         old, new = edit.old_text.strip(), edit.new_text.strip()
         if not old and not new:
@@ -124,7 +123,7 @@ def write_edits(edits: tuple[TextEdit, ...]) -> None:
 
 def _place(edit: TextEdit, texts: list[SourceText]) -> str:
     text = next(text.text for text in texts if text.path == edit.span.file)
-    # An edit before the first line of a cell is at that line.
+    # An edit directly before the first line of a cell counts as an edit of that line.
     cell = cell_line(text, edit.span.line) or cell_line(text, edit.span.line + 1)
     where = f" {cell}" if is_notebook(edit.span.file) and cell else f":{edit.span.line}"
     return f"{edit.span.file}{where}"

@@ -1,4 +1,4 @@
-"""``skyline calibrate``: measure this machine's operators, so that predictions for it rest on them."""
+"""``skyline calibrate``: measure this machine's operators, so that predictions for it use these measurements."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _EXAMPLES = """\
   skyline calibrate --add workstation.csv       predict for that machine, too
   skyline calibrate --list                      what was measured or added"""
 _UNSTEADY = 0.25
-"""A fixed product that took so much longer at times: something else was at work, or the clock was held down."""
+"""Variation of a fixed product's time, as a share, above which the machine was busy or its clock was throttled."""
 
 
 def make_parser() -> argparse.ArgumentParser:

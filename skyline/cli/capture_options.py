@@ -1,4 +1,4 @@
-"""Running a capture for a person who watches: options, progress, the script's own output, and saving."""
+"""Captures started on the command line: options, progress, the script's own output, and saving."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def add_options(
     ),
     budget: str = "--budget",
 ) -> list[argparse.Action]:
-    """The options of a capture; the same for every command that can start one.
+    """The options of a capture, which are the same for every command that can start one.
 
-    ``gpu`` is how ``--gpu`` is called and explained, ``budget`` the name of the option for trials of a profile.
+    ``gpu`` is the name and the help text of ``--gpu``. ``budget`` is the name of the option for trials of a profile.
     """
     group = parser.add_argument_group("profiling")
     return [
@@ -141,7 +141,7 @@ def refuse_prediction(options: argparse.Namespace) -> None:
 
 
 def check_script(script: Path) -> None:
-    """Raise UsageError, with the nearest name there is, for what cannot be a script."""
+    """Raise UsageError, with the nearest existing name, if ``script`` cannot be a script."""
     if script.is_dir():
         raise UsageError(f"{script} is a directory", hint="Name the training script in it.")
     if script.exists():
@@ -170,11 +170,11 @@ def run_capture(
     text: str | None = None,
     working_directory: Path | None = None,
 ) -> Profile:
-    """Profile ``script``; what it prints goes to stderr, and so does the progress.
+    """Profile ``script``. Its output and the progress go to stderr.
 
-    ``text`` runs in place of the file's own, ``working_directory`` is where (None: as usual).
-    With ``--gpu`` it is traced and its times predicted, on the terms of ``gpu_profile``. When the person interrupts
-    after the script itself was measured, that much is kept.
+    ``text`` runs in place of the file's text. ``working_directory`` is the folder to run in (None: the usual one).
+    With ``--gpu`` the script is traced and its times are predicted, as in ``gpu_profile``. If the user interrupts
+    after the script itself was measured, this part is kept.
     """
     from skyline.capture.session import capture
 
@@ -220,7 +220,7 @@ def run_capture(
 
 
 def _import_ahead() -> None:
-    """Import the analysis and the what-ifs while the script imports PyTorch: the figures need not wait for them."""
+    """Import the analysis and the what-ifs while the script imports PyTorch, so that the figures appear earlier."""
     for name in ("skyline.analysis.verdict", "skyline.report.build", "skyline.report.cells"):
         importlib.import_module(name)
     from skyline.whatif.registry import whatifs
@@ -235,7 +235,7 @@ def request_of(
     *,
     module: str = "",
 ) -> CaptureRequest:
-    """The run configuration of ``script`` from the options, the project's settings and a typed launcher."""
+    """The run configuration of ``script`` from the options, the project's settings and a launcher in the command."""
     check_script(script)
     fill_in(options, script)
     launch: Launch | None = getattr(options, "launch", None)
@@ -291,7 +291,7 @@ def request_of(
 
 @dataclass(frozen=True, slots=True)
 class SavedFiles:
-    """Where a profile and its page went."""
+    """The paths of a saved profile and its page."""
 
     profile: Path
     html: Path | None
@@ -300,7 +300,7 @@ class SavedFiles:
 def save(
     profile: Profile, options: argparse.Namespace, analysis: Analysis | None = None
 ) -> SavedFiles | None:
-    """Save as the options say; with an analysis, write the page next to it. None where saving is switched off."""
+    """Save as the options request. With an analysis, also write the page. Returns None if saving is switched off."""
     if getattr(options, "no_save", False):
         return None
     from skyline.trace import store
@@ -321,7 +321,7 @@ def save(
 
 
 def page_path(saved: Path) -> Path:
-    """Where the HTML page of a saved profile lies."""
+    """The path of the HTML page of a saved profile."""
     from skyline.trace.store import SUFFIX
 
     return saved.with_name(saved.name.removesuffix(SUFFIX) + ".html")
@@ -329,7 +329,7 @@ def page_path(saved: Path) -> Path:
 
 @contextmanager
 def running(*, quiet: bool) -> Generator[tuple[Display, Starter], None, None]:
-    """The display of several runs of a script, and their start: PyTorch is imported once for all of them."""
+    """The display of several runs of a script, and a starter that imports PyTorch once for all of them."""
     from skyline.capture.warm_pool import WarmPool
 
     with terminable(), Display(quiet=quiet) as display, closing(WarmPool()) as warm_pool:
@@ -337,7 +337,7 @@ def running(*, quiet: bool) -> Generator[tuple[Display, Starter], None, None]:
 
 
 class terminable:
-    """Turns SIGTERM into an orderly stop, so that the script's processes end with us."""
+    """Turns SIGTERM into an orderly stop, so that the script's processes end with this process."""
 
     def __enter__(self) -> None:
         self._old = None

@@ -1,4 +1,4 @@
-"""``skyline check``: a script against its budget and its base revision, for continuous integration."""
+"""``skyline check``: compare a script with its budget and its base revision, for continuous integration."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def _checked(
 
 @contextmanager
 def _named_failures(revision: BaseRevision | None) -> Generator[None, None, None]:
-    """Say of a failure that it is the base revision's."""
+    """A context that marks a failure as one of the base revision."""
     try:
         yield
     except ScriptFailed as error:

@@ -1,4 +1,4 @@
-"""Command lines: options, a launcher, a script's own arguments, which stay as typed, and what-ifs."""
+"""Command lines: options, a launcher, what-ifs, and the script's own arguments, which stay as typed."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def parser(command: str, usage: str, description: str, examples: str = "") -> ar
 def split_at_script(
     arguments: Sequence[str], options: Iterable[argparse.Action]
 ) -> tuple[list[str], list[str]]:
-    """Our own options, and from the script on everything else, as it was typed.
+    """Skyline's own options, and everything from the script on, as typed.
 
     The script is the first word that is neither an option nor the value of one, or ``-m`` before the name of
-    a module. ``--`` before it is allowed, and directly behind it, as in other commands. argparse itself would take
-    options of the same name from behind the script.
+    a module. ``--`` is allowed before the script and directly after it, as in other commands. argparse itself would
+    also take options of the same name that follow the script.
     """
     with_value = {
         word
@@ -63,7 +63,7 @@ def split_at_script(
 
 
 def _without_mark(words: Sequence[str]) -> list[str]:
-    """A script and its arguments, without ``--`` between them. Words of launchers stay: theirs may mean something."""
+    """A script and its arguments, without ``--`` between them. In the words of a launcher, ``--`` may be needed."""
     if not words:
         return []
     head = 2 if words[0] == "-m" else 1 if Path(words[0]).suffix in SCRIPT_SUFFIXES else 0
@@ -73,10 +73,10 @@ def _without_mark(words: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class TypedWords:
-    """The words of a command: ``ours``, the script's name, and the script's arguments, None if there are none.
+    """The words of a command. ``ours`` are Skyline's words; ``arguments`` are the script's, None if there are none.
 
-    ``marked``: ``--`` stands before the script's arguments. ``launch`` is the way that a typed launcher starts the
-    script, ``launcher`` are its words.
+    ``marked``: ``--`` precedes the script's arguments. ``launch`` describes how a launcher in the command starts the
+    script; ``launcher`` are the launcher's words.
     """
 
     ours: list[str]
@@ -90,10 +90,10 @@ class TypedWords:
 def split_after_names(
     arguments: Sequence[str], command: argparse.ArgumentParser, *, names: bool = True
 ) -> TypedWords:
-    """Words of ours, and the script's arguments: from the first word after the script that is not ours on.
+    """Skyline's words, and the script's arguments: all words from the first that is not Skyline's after the script.
 
-    Ours are the command's options and, with ``names``, what-ifs; a file that is there is not one. ``--`` before the
-    script's arguments is allowed. A launcher with its options may stand before the script.
+    Skyline's words are the command's options and, with ``names``, what-ifs. An existing file is not a what-if. ``--``
+    before the script's arguments is allowed. A launcher with its options may precede the script.
     """
     ours = command._option_string_actions  # pyright: ignore[reportPrivateUsage]
     script = ""
@@ -122,7 +122,7 @@ def split_after_names(
 def _launched_words(
     arguments: Sequence[str], at: int, command: argparse.ArgumentParser, *, names: bool
 ) -> TypedWords:
-    """The words of a command in which a launcher begins at ``at``: as without it, and the launch."""
+    """The words of a command with a launcher at index ``at``, split as without the launcher, and the launch."""
     from skyline.launchers.launch import launch_of
 
     launch = launch_of(arguments[at:])
@@ -137,7 +137,7 @@ def _launched_words(
 
 
 def read_launch(words: Sequence[str], options: argparse.Namespace) -> tuple[Path, Launch]:
-    """The script of a typed command, and the way it starts, which ``request_of`` finds in the options."""
+    """The script of a command, and its launch. The launch is also stored in the options for ``request_of``."""
     from skyline.launchers.launch import launch_of
 
     launch = launch_of(words)
@@ -146,7 +146,7 @@ def read_launch(words: Sequence[str], options: argparse.Namespace) -> tuple[Path
 
 
 def _launched_script(launch: Launch, interpreter: str | None = None) -> Path:
-    """The file that a launch runs; a module's is looked for from here."""
+    """The file that a launch runs. The file of a module is searched for from the working directory."""
     if launch.script:
         return Path(launch.script)
     from skyline.capture.interpreter import module_file, resolve_interpreter
@@ -160,7 +160,7 @@ def _launched_script(launch: Launch, interpreter: str | None = None) -> Path:
 
 
 def keep_launch(options: argparse.Namespace, launch: Launch | None) -> None:
-    """Put a typed launch into the options. Its interpreter goes before the project's."""
+    """Store a launch in the options. Its interpreter takes precedence over the project's."""
     options.launch = launch
     if launch is not None:
         options.interpreter = options.interpreter or launch.interpreter
@@ -176,7 +176,8 @@ def parse_after_names(
 ) -> tuple[argparse.Namespace, tuple[str, ...] | None]:
     """The options of a command, and the script's arguments (``split_after_names``).
 
-    A remark names options of ours among the script's arguments. ``launch`` of the options is that of a launcher.
+    Prints a remark about Skyline's options among the script's arguments. Sets ``launch`` of the options if the
+    command has a launcher.
     """
     typed = split_after_names(arguments, command, names=names)
     options = command.parse_intermixed_args(typed.ours) if names else command.parse_args(typed.ours)
@@ -194,7 +195,7 @@ def parse_after_names(
 
 
 def _is_file_alone(word: str) -> bool:
-    """True if there is such a file and no what-if or rewrite of that name."""
+    """True if there is a file but no what-if or rewrite of that name."""
     if not Path(word).exists():
         return False
     from skyline.rewrite.registry import entries
@@ -205,13 +206,13 @@ def _is_file_alone(word: str) -> bool:
 
 _USUAL = ("skyline estimate", "does not change the time of an iteration")
 _WITHOUT_WHATIF = {"fsdp": ("skyline plan", "needs several GPUs")}
-"""The command that answers in place of a what-if, and the reason why there is none."""
+"""For names without a what-if, the command to use instead and the reason."""
 
 
 def parse_question(names: Sequence[str], *, rewrites: bool = False) -> Question:
-    """``batch_size=64 amp=bf16`` as a question; with ``rewrites`` also changes that have no what-if.
+    """A question from words such as ``batch_size=64 amp=bf16``. ``rewrites`` also allows changes without a what-if.
 
-    Raises UsageError for what is none, before anything is run for it; the message lists the known names.
+    Raises UsageError for an unknown name before anything is run. The message lists the known names.
     """
     choices = [Choice.parse(name) for name in names]
     for choice in choices:
@@ -262,10 +263,10 @@ def say_misplaced(
     quiet: bool,
     after: str = "the script's name",
 ) -> None:
-    """Tell the person which of our options are among the script's ``arguments``, and go to the script.
+    """Tell the user which of Skyline's options are among the script's ``arguments`` and are passed to the script.
 
-    ``marked``: ``--`` stands before the arguments, so that they are meant for the script. ``after`` is the place from
-    which on words are the script's. Raises UsageError where the script would run for real instead of being predicted.
+    ``marked``: ``--`` precedes the arguments, so they are meant for the script. ``after`` names the word after which
+    words belong to the script. Raises UsageError if the script would run instead of being predicted.
     """
     if marked or script is None or not script.is_file():
         return
@@ -277,8 +278,8 @@ def say_misplaced(
 def misplaced(
     arguments: Sequence[str], options: Iterable[argparse.Action], script: Path
 ) -> dict[str, str | None]:
-    """Our long options among the script's arguments that the script does not seem to know, with their values."""
-    # Every program has --help.
+    """Skyline's long options with their values among the script's arguments, without those that the script may know."""
+    # Not --help: every program has it.
     ours = {word for option in options for word in option.option_strings if word.startswith("--")} - {
         "--help"
     }
@@ -294,9 +295,9 @@ def misplaced(
 def remarks(
     found: dict[str, str | None], command: str = "skyline profile", after: str = "the script's name"
 ) -> list[str]:
-    """The remarks on misplaced options. Raises UsageError where the script would train instead of being predicted."""
+    """The remarks on misplaced options. Raises UsageError if the script would train instead of being predicted."""
     given = found.get("--gpu")
-    # A number is the device that a script of other people's making expects.
+    # A number is a device, as many scripts expect it after their own --gpu.
     if "--gpu" in found and not re.fullmatch(r"[\d,]+", given or ""):
         name = given or "NAME"
         raise UsageError(
@@ -309,7 +310,7 @@ def remarks(
 
 
 def _known_to(script: Path, option: str) -> bool:
-    """True if the script or a file next to it mentions the option: as a word of a command line, a name or a field."""
+    """True if the script or a file next to it mentions the option as a command-line word, a name or a field."""
     words = "[-_]".join(re.escape(word) for word in option.removeprefix("--").split("-"))
     told = re.compile(rf"(?:--|[\"'.]){words}\b|^\s*{words}\s*[:=]", re.MULTILINE)
     try:

@@ -1,6 +1,6 @@
-"""``skyline completion``: the script that completes command lines in a shell, and the words that the script asks for.
+"""``skyline completion``: prints the script that completes command lines in a shell, and answers its requests.
 
-Both are ``argcomplete``'s. When Tab is pressed, the shell starts ``skyline`` with the line in its environment.
+Both use ``argcomplete``. When Tab is pressed, the shell starts ``skyline`` with the line in its environment.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _EXAMPLES = """\
   eval "$(skyline completion zsh)"                       # in ~/.zshrc
   skyline completion fish > ~/.config/fish/completions/skyline.fish"""
 _COMPINIT = "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }\n"
-"""Zsh without a configuration has its completion system off."""
+"""Turns on the completion system of Zsh, which is off without a configuration."""
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -47,13 +47,13 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def answer() -> None:
-    """Write the words that fit the line in the shell, and end the process."""
+    """Write the words that can complete the line in the shell, and end the process."""
     typed = split_line(os.environ["COMP_LINE"], int(os.environ["COMP_POINT"]))[3]
     _Finder()(_program(typed[1:]), always_complete_options=False)
 
 
 class _Finder(CompletionFinder):
-    """Offers what-ifs behind an option, too: for argparse an option ends the words of a positional argument."""
+    """Offers what-ifs after an option too. For argparse, an option ends the words of a positional argument."""
 
     def collect_completions(
         self,
@@ -67,11 +67,11 @@ class _Finder(CompletionFinder):
 
 
 def _program(typed: Sequence[str]) -> argparse.ArgumentParser:
-    """All commands, of which only the one that is typed has its arguments."""
+    """A parser with all commands. Only the typed command has its arguments."""
     program = argparse.ArgumentParser("skyline")
     commands = program.add_subparsers()
     for name, summary in COMMANDS.items():
-        # Other programs start it, never a person.
+        # Not offered, because only other programs start it.
         if name != "receive":
             own = [_arguments(name, typed[1:])] if name in typed[:1] else []
             commands.add_parser(name, help=summary, parents=own, add_help=False, allow_abbrev=False)
@@ -79,7 +79,7 @@ def _program(typed: Sequence[str]) -> argparse.ArgumentParser:
 
 
 def _arguments(name: str, typed: Sequence[str]) -> argparse.ArgumentParser:
-    """The arguments of a command; once the script is typed, files alone: what follows is the script's own."""
+    """The arguments of a command. Once the script is typed, only files, because the rest belongs to the script."""
     command: argparse.ArgumentParser = import_module(f"skyline.cli.{name}").make_parser()
     actions = command._actions  # pyright: ignore[reportPrivateUsage]
     names = _names_of(command)
@@ -96,12 +96,12 @@ def _arguments(name: str, typed: Sequence[str]) -> argparse.ArgumentParser:
 
 
 def _names_of(command: argparse.ArgumentParser) -> list[argparse.Action]:
-    """The argument of a command that takes what-ifs, if it has one."""
+    """The argument that takes what-ifs, if the command has one."""
     return [action for action in command._actions if action.dest == "names"]  # pyright: ignore[reportPrivateUsage]
 
 
 def _names(command: str, **_: object) -> Iterable[str]:
-    """What-ifs, and for ``apply`` the changes that have none."""
+    """The names of what-ifs, and for ``apply`` also of changes without a what-if."""
     from skyline.whatif.question import BATCH_SIZE
     from skyline.whatif.registry import names
 

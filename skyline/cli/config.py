@@ -1,4 +1,4 @@
-"""``skyline config``: the settings in force, and where each of them comes from."""
+"""``skyline config``: the settings in force, with the origin of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``skyline devices``: what a script would do, and cost, on each of several GPUs."""
+"""``skyline devices``: predicted time, memory and cost of a script on each of several GPUs."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def run(arguments: Sequence[str]) -> int:
     from skyline.predict.energy import own_grid_g_per_kwh
     from skyline.predict.prices import check_provider, own_prices
 
-    # Tracing takes a while: what is wrong in the person's file is said before.
+    # Checked before tracing, which takes a while, so that errors in the user's file are reported at once.
     own_prices()
     if options.provider:
         check_provider(options.provider)
@@ -112,7 +112,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _without_script(ours: Sequence[str]) -> None:
-    """Raise UsageError where the script's name was taken for the value of an option."""
+    """Raise UsageError if the script's name was taken for the value of an option."""
     last = ours[-1] if ours else ""
     if len(ours) > 1 and last.endswith(SCRIPT_SUFFIXES):
         raise UsageError(
@@ -122,7 +122,7 @@ def _without_script(ours: Sequence[str]) -> None:
 
 
 def _no_script(name: str, gpus: str | None) -> None:
-    """Raise UsageError where a GPU was named in the script's place."""
+    """Raise UsageError if a GPU was named in place of the script."""
     from skyline.predict.gpus import gpu_named
 
     try:
@@ -137,7 +137,7 @@ def _no_script(name: str, gpus: str | None) -> None:
 
 
 def _chosen(names: str | None) -> tuple[GpuSpec, ...]:
-    """The GPUs of ``--gpu``, or those that are usual."""
+    """The GPUs named by ``--gpu``, or the default ones."""
     from skyline.predict.gpus import gpus_named
 
     wanted = [name.strip() for name in (names or "").split(",") if name.strip()]
@@ -175,9 +175,10 @@ def _grams(text: str) -> float:
 def taken_back(
     arguments: Sequence[str], options: Iterable[argparse.Action], script: Path
 ) -> tuple[list[str], tuple[str, ...]]:
-    """The words of ``arguments`` that are long ``options`` of ours with their values, and what is left for the script.
+    """Skyline's long ``options`` among ``arguments``, with their values, and the remaining arguments of the script.
 
-    Options that the script or a file next to it mentions stay the script's. So does ``--gpu 0``: a number is a device.
+    Options that the script or a file next to it mentions are left to the script, and so is ``--gpu 0``, because a
+    number is a device.
     """
     options = list(options)
     found = misplaced(arguments, options, script)

@@ -1,4 +1,4 @@
-"""``skyline diff``: whether a change helped, by more than the noise."""
+"""``skyline diff``: compare two profiles, to see if a change helped by more than the noise."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Display:
         self._stream = stream or sys.stderr
         self._board: LiveBoard | None = None
         self._shown = False
-        """True once there were figures."""
+        """True once figures were shown."""
         self._lock = threading.Lock()
         self._rest = ""
 
@@ -48,14 +48,14 @@ class Display:
 
     @property
     def progress(self) -> ProgressCallback:
-        """Takes each report of progress."""
+        """The callback for progress."""
         return self._on_progress
 
     def show(self, profile: Profile) -> None:
-        """The figures of a profile that is still being measured.
+        """Show the figures of a profile that is still being measured.
 
-        On a terminal its headline, its verdict and its what-ifs stand above the bar, and the next profile takes its
-        place. Elsewhere the first headline is a remark.
+        On a terminal, its headline, verdict and what-ifs appear above the bar until the next profile replaces them.
+        Elsewhere, the first headline is printed as a remark.
         """
         shown, self._shown = self._shown, True
         if self._board is not None:
@@ -64,7 +64,7 @@ class Display:
             self.tell(first_lines(profile))
 
     def tell(self, lines: Sequence[str]) -> None:
-        """Print lines above the board, or as remarks where there is none."""
+        """Print lines above the board, or as remarks if there is no board."""
         for line in lines:
             if self._board is not None:
                 self._board.write(cleaned(line))
@@ -73,7 +73,7 @@ class Display:
 
     @property
     def output(self) -> OutputCallback:
-        """Takes what the script prints, in pieces as it comes."""
+        """The callback for the script's output, which arrives in pieces."""
         return self._on_output
 
     def _on_progress(self, progress: Progress) -> None:
@@ -89,7 +89,7 @@ class Display:
                 self._stream.write(text)
                 self._stream.flush()
                 return
-            # The board owns the last lines of the terminal: only whole lines can go above it.
+            # The board occupies the last lines of the terminal, so only whole lines can be printed above it.
             whole, newline, self._rest = (self._rest + text).rpartition("\n")
             if newline:
                 self._board.write(whole)
@@ -103,13 +103,13 @@ def _refine(board: LiveBoard, profile: Profile, *, shown: bool) -> None:
     analysis = analyse(profile)
     report = profile_report(analysis)
     if not shown:
-        # Answering every what-if takes longer than all before it.
+        # Show the figures first, because answering every what-if takes longer than everything before.
         board.show(figures_page(report, None, Path.cwd()))
     board.show(figures_page(report, whatif_report(analysis), Path.cwd()))
 
 
 def first_lines(profile: Profile) -> tuple[str, ...]:
-    """The headline and the cause that bounds the step, from a profile whose trials are still to come."""
+    """The headline and the cause that bounds the step, from a profile that has no trials yet."""
     from skyline.analysis.analyse import analyse
     from skyline.analysis.verdict import verdict
     from skyline.report.basis import headline

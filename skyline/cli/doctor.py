@@ -1,4 +1,4 @@
-"""``skyline doctor``: what works here, what does not, why, and what to do about it."""
+"""``skyline doctor``: check what works on this machine, with a reason and a remedy for each failure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MARKS = {"ok": "ok  ", "warning": "note", "failed": "FAIL"}
 
 _PROBE_TIMEOUT_S = 90
 _RECORDERS = ("CUPTI", "roctracer", "rocprofiler", "XPUPTI")
-"""Recorders of GPU work report errors under these names."""
+"""Names under which recorders of GPU work report errors."""
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -45,7 +45,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command; exits with 3 where nothing could be profiled."""
+    """Run the command. The exit code is 3 if nothing can be profiled."""
     options = make_parser().parse_args(arguments)
     script = Path(options.script) if options.script else Path.cwd() / "train.py"
     checks = (
@@ -69,7 +69,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def owners(distributions: Sequence[str]) -> Check:
-    """Check that no other distribution installed its own ``skyline`` over ours."""
+    """Check that no other distribution has overwritten the package ``skyline``."""
     others = sorted({name for name in distributions if name.lower() != "skyline-profiler"})
     if not others:
         return Check("import name", "ok", "only skyline-profiler provides this package")
@@ -143,7 +143,7 @@ def _processor() -> Check:
 
 
 def _features() -> list[str]:
-    """Instruction sets that make lower precision pay on this CPU."""
+    """The instruction sets of this CPU that make lower precision faster."""
     wanted = ("avx512_bf16", "amx_bf16", "amx_int8", "avx512_vnni", "bf16", "i8mm")
     try:
         flags = set(Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").split())
@@ -153,7 +153,7 @@ def _features() -> list[str]:
 
 
 def energy_check() -> Check:
-    """Check that the energy of an iteration can be measured; without a counter none is shown."""
+    """Check that the energy of an iteration can be measured. Without a counter no energy is shown."""
     from skyline.capture.power import gpu_counter, gpu_names, processor_counter
 
     asked = (*(gpu_counter(name) for name in gpu_names()), processor_counter())
@@ -205,7 +205,7 @@ def _saving(script: Path) -> Check:
 
 
 def _protection() -> Check:
-    """Check the protection of the person's files from a profiled script."""
+    """Check the protection of the user's files from a profiled script."""
     from skyline.capture.child.sandbox import landlock
 
     if os.environ.get("SKYLINE_LANDLOCK") == "0":
@@ -228,7 +228,7 @@ def _protection() -> Check:
 
 
 def _network(folder: Path) -> Check:
-    """The hosts that a profiled script may reach."""
+    """Report the hosts that a profiled script may reach."""
     from skyline.settings.pyproject import project_settings
     from skyline.settings.source import resolve
 
@@ -247,7 +247,7 @@ def _front_ends() -> Check:
     parts = {"language server": "skyline_lsp", "terminal interface": "skyline_tui"}
     missing = [name for name, module in parts.items() if find_spec(module) is None]
     if missing == ["terminal interface"]:
-        # So it is in the copy that an editor's extension brings.
+        # The copy in an editor extension has no terminal UI.
         remedy = "To add the terminal UI: pipx install skyline-profiler."
         return Check("front ends", "warning", "language server", remedy)
     if missing:

@@ -75,7 +75,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _refuse_epochs_without_loader(source: str) -> None:
-    """Raise UsageError before anything runs where the length of an epoch cannot be known."""
+    """Raise UsageError before anything runs if the length of an epoch cannot be known."""
     path = Path(source)
     if path.suffix != ".py" or not path.is_file():
         return
@@ -159,7 +159,7 @@ def _failures(mtbf_hours: float | None) -> Failures:
 
 
 def _observed(subject: LoadedProfile, options: argparse.Namespace) -> Profile:
-    """The profile with observed training; kept in its file, so that the next question needs no run."""
+    """The profile with observed training. It is saved in its file, so that the next question needs no run."""
     profile = subject.profile
     known = profile.training is not None and not options.fresh and options.observe is None
     if known or (options.noise_scale is not None and options.observe is None):
@@ -177,7 +177,7 @@ def _with_goal(
     price: HourlyPrice | None,
     options: argparse.Namespace,
 ) -> Profile:
-    """The profile with what was asked; kept in its file, so that what-ifs of batch sizes state time and cost."""
+    """The profile with the training goal. It is saved in its file, so that batch-size what-ifs state time and cost."""
     from skyline.trace.observed_training import TrainingGoal
 
     amounts = {"epochs": options.epochs, "iterations": options.iterations, "samples": options.samples}

@@ -43,7 +43,7 @@ def run(arguments: Sequence[str]) -> int:
     script = Path(options.script)
     rows = store.history(script)
     if not rows:
-        # The history of a script that is gone is shown; a name that never was one is a slip of the keyboard.
+        # A deleted script may have a history. A name without one is probably a typing error.
         check_script(script)
         raise UsageError(
             f"There is no saved profile of {script}", hint=f"Make one with: skyline profile {script}"

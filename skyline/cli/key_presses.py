@@ -14,19 +14,19 @@ except ImportError:  # Windows
 
 
 class KeyPresses:
-    """Keys typed at standard input, not echoed. Without a terminal of our own there are none."""
+    """Keys typed on standard input, without echo. Empty if this process does not control a terminal."""
 
     def __init__(self) -> None:
         self.sources: list[int] = []
         self._before: list[Any] | None = None
 
     def __enter__(self) -> KeyPresses:
-        """Ask the terminal for single keys."""
+        """Switch the terminal to single keys."""
         if termios is None or tty is None or not sys.stdin.isatty():
             return self
         number = sys.stdin.fileno()
         try:
-            # Only the foreground may change a terminal; others are stopped by it.
+            # Only a foreground process may change the terminal: a background process would be stopped.
             if os.tcgetpgrp(number) == os.getpgrp():
                 self._before = termios.tcgetattr(number)
                 tty.setcbreak(number)
@@ -36,7 +36,7 @@ class KeyPresses:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Give the terminal back as it was."""
+        """Restore the terminal."""
         if self._before is not None and termios is not None:
             termios.tcsetattr(self.sources[0], termios.TCSADRAIN, self._before)
 

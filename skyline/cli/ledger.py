@@ -1,4 +1,4 @@
-"""``skyline ledger``: what was predicted and measured so far, and how well they agreed."""
+"""``skyline ledger``: all predictions with their measurements so far, and how well they agreed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures so far and a bar of progress, drawn in place on a terminal."""
+"""The figures so far and a progress bar, redrawn in place on a terminal."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from skyline.report.terminal import rendered
 
 _ROWS_OF_BAR = 2
 _PER_SECOND = 4
-"""Redraws. Each takes time from the processor on which the script is measured."""
+"""Redraws per second. Each takes time on the processor that runs the measured script."""
 
 
 class LiveBoard(Progress):
-    """A document above a bar, at the bottom of the terminal; both are gone at the end. Other text goes above it."""
+    """A document above a bar at the bottom of the terminal. Both disappear at the end. Other text is printed above."""
 
     def __init__(self, stream: TextIO) -> None:
         self._figures: _Figures | None = None
@@ -46,17 +46,17 @@ class LiveBoard(Progress):
         self.update(self._stages, completed=fraction, description=message, stage=stage)
 
     def show(self, document: Document) -> None:
-        """Put a document in the place of the last one."""
+        """Replace the displayed document."""
         self._figures = _Figures(document)
         self.refresh()
 
     def write(self, text: str) -> None:
-        """Print text above."""
+        """Print text above the board."""
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 class _Figures:
-    """A document, laid out again where the terminal has another size, and cut where it has too few rows."""
+    """A document that is laid out for the size of the terminal, and cut if there are too few rows."""
 
     def __init__(self, document: Document) -> None:
         self._document = document

@@ -13,7 +13,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command; its own options are those of the server."""
+    """Run the command. Its options are those of the server."""
     from skyline_lsp.main import main
 
     return main(list(arguments))

@@ -38,7 +38,7 @@ Options are those of `skyline profile`; %%skyline --help lists them."""
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Shown:
-    """A page: HTML in a notebook, plain text in a terminal."""
+    """A page, shown as HTML in a notebook and as plain text in a terminal."""
 
     text: str
     page: str
@@ -47,13 +47,13 @@ class Shown:
         return self.text
 
     def _repr_html_(self) -> str:
-        # A frame of its own keeps the styles of page and notebook apart.
+        # A separate frame, so that the styles of page and notebook do not mix.
         style = f"width: 100%; height: {_HEIGHT_PX}px; border: 0"
         return f'<iframe srcdoc="{html.escape(self.page)}" style="{style}"></iframe>'
 
 
 def register(shell: Any) -> None:
-    """Add the magics to a shell of IPython."""
+    """Add the magics to an IPython shell."""
     magics = SkylineMagics(shell)
     shell.register_magic_function(magics.skyline, "line_cell", "skyline")
     shell.events.register("pre_run_cell", magics.runs)
@@ -74,11 +74,11 @@ class SkylineMagics:
         self._cell_of: dict[int, str] = {}
 
     def runs(self, info: Any) -> None:
-        """Note which cell of the notebook begins to run; terminals have none."""
+        """Record which cell of the notebook starts to run. A terminal has no cells."""
         self._current = getattr(info, "cell_id", None) or ""
 
     def ran(self, result: Any) -> None:
-        """Note how an input ended."""
+        """Record the result of an input."""
         number, cell = result.execution_count, getattr(result.info, "cell_id", None)
         if number is None:
             return
@@ -89,7 +89,7 @@ class SkylineMagics:
             self._cell_of[number] = cell
 
     def skyline(self, line: str, cell: str | None = None) -> Shown | None:
-        """Profile a cell, or answer a question about the last one; see ``_HELP``."""
+        """Profile a cell, or answer a question about the last profile. See ``_HELP``."""
         try:
             if cell is not None:
                 return self._profile(line, cell)
@@ -149,7 +149,7 @@ class SkylineMagics:
         return self._show(())
 
     def _session(self, cell: str) -> tuple[str, ...]:
-        """The inputs of the session up to this cell; those that must not run again keep their number only."""
+        """The inputs of the session up to this cell. Those that must not run again are empty, to keep the numbering."""
         inputs: list[str] = list(self._shell.history_manager.input_hist_raw)
         number = len(inputs) - 1
         found = [self._earlier(at, inputs[at], cell) for at in range(1, number)]
@@ -221,7 +221,7 @@ def _plain(page: Document) -> str:
 
 
 def _write(file: Path, cells: Sequence[str]) -> None:
-    """Write the session as a notebook: the run needs a file that its lines belong to."""
+    """Write the session as a notebook, because the run needs a file for its lines."""
     entries: list[dict[str, Any]] = [
         {
             "cell_type": "code",

@@ -1,4 +1,4 @@
-"""Chooses the command, and turns whatever goes wrong into a message and an exit code."""
+"""Runs the chosen command, and turns every failure into a message and an exit code."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from skyline.errors import (
 )
 from skyline.version import __version__
 
-# Each module has a run(arguments) -> int and a make_parser() for completion; its summary stands here so that --help
-# imports none of them.
+# Each module has run(arguments) -> int, and make_parser() for completion. The summaries are here so that --help
+# imports none of the modules.
 COMMANDS = {
     "profile": "run a training script and show where its time and memory go",
     "whatif": "predict the effect of a change",
@@ -63,7 +63,7 @@ exit codes: 0 success, 1 script failed, 2 usage, 3 nothing could be measured,
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code of the process."""
+    """Run one command. Returns the exit code of the process."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     _make_printable()
     if "_ARGCOMPLETE" in os.environ and argv is None:
@@ -83,13 +83,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         say("skyline: interrupted")
         return int(ExitCode.INTERRUPTED)
     except BrokenPipeError:
-        # The reader of our output went away (| head): that is its right, and no error of ours. Python would
-        # still complain when it flushes stdout at exit, unless there is something to flush it to.
+        # The reader of the output has ended, as in `| head`. This is not an error. Python would still complain
+        # when it flushes stdout at exit, so give it something to flush to.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return int(ExitCode.OK)
     finally:
         if argv is None:
-            # The process ends: the interpreter need not search its objects for cycles once more.
+            # Skip the garbage collection at the end of the process.
             gc.freeze()
 
 
@@ -111,7 +111,7 @@ def _dispatch(arguments: list[str]) -> int:
     try:
         return int(import_module(f"skyline.cli.{name}").run(arguments[1:]))
     except SystemExit as exit_:
-        # argparse leaves this way: after --help with 0, after a usage error with 2.
+        # argparse exits this way: with 0 after --help, with 2 after a usage error.
         return exit_.code if isinstance(exit_.code, int) else int(ExitCode.USAGE)
 
 
@@ -147,7 +147,7 @@ def _print_problem(error: SkylineError) -> None:
 
 
 def _told(text: str) -> str:
-    """A message, with places in notebooks by their cells."""
+    """A message in which places in notebooks are named by cell."""
     if ".ipynb" not in text:
         return text
     from skyline.report.cells import told_in_cells
@@ -156,7 +156,7 @@ def _told(text: str) -> str:
 
 
 def _fitted(text: str, indent: str) -> list[str]:
-    """``text`` in lines that end between words on a terminal; one line for a file, where it is searched."""
+    """``text`` wrapped between words on a terminal. A single line in a file, so that it can be searched."""
     if not sys.stderr.isatty():
         return [indent + text]
     from shutil import get_terminal_size
@@ -174,7 +174,7 @@ def _fitted(text: str, indent: str) -> list[str]:
 
 
 def _print_script_failure(error: ScriptFailed) -> None:
-    """The script's own traceback, untouched: it is what the person would have seen without us."""
+    """Print the script's own traceback unchanged, as the user would see it without Skyline."""
     if error.traceback:
         say(_told(error.traceback.rstrip("\n")))
     if isinstance(error, ArgumentsRefused) or not (error.traceback and error.is_told):
@@ -184,7 +184,7 @@ def _print_script_failure(error: ScriptFailed) -> None:
 
 
 def _make_printable() -> None:
-    """No output fails because the terminal's encoding lacks a character of the person's source."""
+    """Prevent failing output if the terminal's encoding lacks a character of the user's source."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:

@@ -1,4 +1,4 @@
-"""Numbers of the command line: types for ``argparse`` that refuse what no run can take, however large."""
+"""Types for numbers in ``argparse``, which refuse values that no run can use."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import math
 from skyline.memory.size import FORMS, size_bytes
 
 _MOST = 1_000_000_000
-"""Iterations, ranks, rounds: none come near."""
+"""Upper limit of counts such as iterations, ranks and rounds, far above any real one."""
 _MOST_SECONDS = 1e9
-"""Thirty years; beyond some centuries waiting overflows."""
+"""Upper limit of times, about thirty years: the system calls that wait overflow after some centuries."""
 _MOST_GIGABYTES = 1e9
 _MOST_AMOUNT = 1e18
 
@@ -26,7 +26,7 @@ def natural(text: str) -> int:
 
 
 def port(text: str) -> int:
-    """A TCP port; 0 stands for a free one."""
+    """A TCP port. 0 stands for any free port."""
     return _whole(text, least=0, most=65535)
 
 
@@ -36,7 +36,7 @@ def seconds(text: str) -> float:
 
 
 def seconds_or_none(text: str) -> float:
-    """A time in seconds; 0 stands for none."""
+    """A time of at least 0, in seconds. 0 stands for none."""
     return _amount(text, _MOST_SECONDS, least=0.0)
 
 
@@ -54,7 +54,7 @@ _UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def duration(text: str) -> float:
-    """A time above 0 with its unit, as 90s, 5m or 1h, in seconds."""
+    """A time above 0 with its unit, such as 90s, 5m or 1h, in seconds."""
     number, unit = text[:-1], text[-1:]
     if unit not in _UNITS_S:
         raise argparse.ArgumentTypeError(f"{_brief(text)} has no unit: write 90s, 5m or 1h")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from skyline.report.plan import Plan
 
 _ALL_ROWS = 1000
-"""More layouts than a search finds: the best one that can be written may be far down."""
+"""More layouts than a search finds, because the best layout that can be written may be far down the list."""
 _EXAMPLES = """\
   skyline plan --model llama3-8b --cluster p5.48xlarge --gpus 8..64 --tokens 15B
   skyline plan train.py --cluster dgx-a100 --gpus 8 --batch-size 16
@@ -41,7 +41,7 @@ def make_parser() -> argparse.ArgumentParser:
         _EXAMPLES,
     )
     add_options(command)
-    # Here a budget is money; that of a profile's trials keeps its default.
+    # Here --budget is an amount of money. The time budget of a profile's trials keeps its default.
     command.conflict_handler = "resolve"
     command.set_defaults(budget=None)
     _add_own(command)
@@ -89,7 +89,7 @@ def run(arguments: Sequence[str]) -> int:
 def _planned(
     options: argparse.Namespace, name: str, traced: tuple[ModelWork, TracedProgram | None], rows: int
 ) -> Plan:
-    """The plan for one cluster. Raises UsageError where there can be none."""
+    """The plan for one cluster. Raises UsageError if there can be none."""
     from skyline.plan.cluster import cluster_named
     from skyline.plan.search import Request
     from skyline.plan.strategy import Precision
@@ -118,7 +118,7 @@ def _planned(
 def _compared(
     options: argparse.Namespace, names: Sequence[str], script_arguments: tuple[str, ...] | None
 ) -> int:
-    """Print the best strategy on each of several clusters. One that cannot be planned for costs a line."""
+    """Print the best strategy on each of several clusters. A cluster without a plan gets a line with the reason."""
     from skyline.plan.cluster import cluster_named
     from skyline.report.cluster_offers import ClusterOffer, no_offer, offers_of
     from skyline.report.pages.cluster_offers import offers_page
@@ -129,7 +129,7 @@ def _compared(
     clusters = [cluster_named(name) for name in names]
     reports: list[PlanReport] = []
     failed: list[ClusterOffer] = []
-    # Shapes are the same on every GPU: one trace, for the first cluster's, serves all.
+    # Shapes are the same on every GPU, so the trace for the first cluster serves all clusters.
     traced = _model(options, clusters[0], script_arguments)
     for name, cluster in zip(names, clusters, strict=True):
         try:
@@ -146,7 +146,7 @@ def _compared(
 
 
 def _add_own(command: argparse.ArgumentParser) -> None:
-    # A group made from now on takes the options of the same name over.
+    # Options that are added from here on replace earlier options of the same name.
     group = command.add_argument_group("planning")
     group.add_argument(
         "--cluster",
@@ -266,7 +266,7 @@ _PRECISION = "amp_bf16"
 
 
 def run_preset(options: argparse.Namespace) -> int:
-    """Print the measures of a preset on its cluster, or on the one that is named."""
+    """Print the measures of a preset on its own cluster, or on the cluster of ``--cluster``."""
     from skyline.plan.cluster import cluster_named
     from skyline.plan.money import read_count
     from skyline.plan.presets import preset_named

@@ -1,4 +1,4 @@
-"""``skyline profile``: run the script, measure it, print the summary, keep the profile."""
+"""``skyline profile``: run the script, measure it, print the summary, and save the profile."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def _made() -> tuple[argparse.ArgumentParser, list[argparse.Action], list[argparse.Action]]:
-    """The parser, the options of a capture, and those that a host does not get."""
+    """The parser, the options of a capture, and the options that are not sent to a host."""
     command = parser(
         "profile",
         "[options] (SCRIPT | -m MODULE | LAUNCHER ...) [ARGS...]",
@@ -118,7 +118,7 @@ def run(arguments: Sequence[str]) -> int:
         else:
             store.save(measured, aside=True)
     except UsageError as error:
-        # The measurement is shown nevertheless.
+        # Show the measurement although it could not be saved.
         unsaved = error
     places = SavedPlaces(saved.profile, saved.html) if saved else None
     deliver(
@@ -139,7 +139,7 @@ def _on_host(
     given: tuple[str, ...],
     options: argparse.Namespace,
 ) -> Profile:
-    """The profile from a host; ``given`` are the options for the command there."""
+    """The profile measured on a host. ``given`` are the options of the command on the host."""
     from skyline.hosts.remote_profile import HostRun, profile_on_host
 
     check_script(script)

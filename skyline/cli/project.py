@@ -1,4 +1,4 @@
-"""The ``[tool.skyline]`` of the project that a script belongs to, for what the command line leaves open."""
+"""Settings in ``[tool.skyline]`` of the script's project, for options that the command line does not set."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skyline.errors import UsageError
 
 
 def host_in_force(options: argparse.Namespace, script: Path) -> str | None:
-    """The host that ``skyline profile`` runs on: the one that was given, else the project's; None: this machine.
+    """The host for ``skyline profile``: the one given as an option, or else the project's. None: this machine.
 
     A prediction for a GPU needs no host. Raises UsageError for contradictory options.
     """
@@ -31,10 +31,10 @@ def host_in_force(options: argparse.Namespace, script: Path) -> str | None:
 
 
 def fill_in(options: argparse.Namespace, script: Path, *, gpu: bool = False) -> None:
-    """Put the project's settings where no option was given; a second call changes nothing.
+    """Use the project's settings for options that were not given. A second call changes nothing.
 
-    The script's arguments are not among them: what is typed is what runs. With ``gpu`` the project may also ask for
-    a prediction instead of a run, which not every command can give.
+    The project cannot set the script's arguments, because the script runs exactly as typed. With ``gpu`` the project
+    may also request a prediction instead of a run, which not every command supports.
     """
     from skyline.settings.pyproject import project_settings
 

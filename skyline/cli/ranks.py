@@ -1,4 +1,4 @@
-"""``skyline ranks``: several ranks of one job, who waits for whom and what a straggler costs."""
+"""``skyline ranks``: several ranks of one job, which ranks wait for which, and the cost of a straggler."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _asked(options: argparse.Namespace) -> str:
-    """The what-if as it was typed."""
+    """The what-if as typed."""
     on = "".join(f" on rank {rank}" for rank in options.rank or ())
     scaled = [f"{name} x{factor:g}" for name, factor in options.scale]
     return ", ".join([*scaled, *map(str, options.whatif)]) + on

@@ -1,4 +1,4 @@
-"""``skyline receive``: the end of ``skyline profile --host`` on the host, started over ssh."""
+"""``skyline receive``: the part of ``skyline profile --host`` that runs on the host, started over ssh."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ except ImportError:  # Windows
     fcntl = None
 
 _END_TIMEOUT_S = 20.0
-"""Time for the orderly end of a run whose connection is gone."""
+"""Time limit for the orderly end of a run after its connection was lost."""
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -82,21 +82,21 @@ def _serve(incoming: IO[bytes], outgoing: IO[bytes]) -> int:
 
 
 def _profiled(order: Order, copy: ProjectCopy) -> tuple[int, bytes]:
-    """The exit code of ``skyline profile`` in the copy, and the saved profile; empty if there is none."""
+    """The exit code of ``skyline profile`` in the copy, and the saved profile. Empty if there is none."""
     from skyline.cli.main import main
     from skyline.trace import store
 
     os.chdir(copy.directory(order.directory))
     os.environ.update(order.variables)
     with tempfile.TemporaryDirectory(prefix="skyline-") as folder:
-        # The project's settings came along, and may name this very host.
+        # --here, because the copied project settings may name this same host.
         code = main(["profile", "--here", *order.options, "--output-dir", folder, "--", *order.words])
         saved = store.profiles_in(Path(folder)) if code == ExitCode.OK else []
         return code, saved[0].read_bytes() if saved else b""
 
 
 def _end_with(descriptor: int, over: threading.Event) -> None:
-    """End the run when the connection does: the other machine sends nothing more."""
+    """End the run when the connection ends. The other machine sends nothing else on it."""
     with contextlib.suppress(OSError):
         while os.read(descriptor, 1):
             pass
@@ -109,7 +109,7 @@ def _end_with(descriptor: int, over: threading.Event) -> None:
 
 
 def _own_streams() -> tuple[IO[bytes], IO[bytes]]:
-    """The connection; stdin and stdout, which the command and the script inherit, lead nowhere from now on."""
+    """The connection. Redirects stdin and stdout, which the command and the script inherit, to the null device."""
     sys.stdout.flush()
     incoming, outgoing = os.dup(0), os.dup(1)
     nowhere = os.open(os.devnull, os.O_RDWR)
@@ -121,7 +121,7 @@ def _own_streams() -> tuple[IO[bytes], IO[bytes]]:
 
 @contextlib.contextmanager
 def _alone(copy: ProjectCopy) -> Generator[None, None, None]:
-    """Only one run at a time: another one would change the files below the script. Raises UsageError."""
+    """Lock the copy, because a second run would change the files of a running script. Raises UsageError if locked."""
     place = copy.root.with_name(f"{copy.root.name}.lock")
     place.parent.mkdir(parents=True, exist_ok=True)
     with place.open("wb") as file:

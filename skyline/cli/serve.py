@@ -68,7 +68,7 @@ def _made() -> tuple[argparse.ArgumentParser, list[argparse.Action]]:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command; ends with Ctrl+C."""
+    """Run the command until Ctrl+C."""
     command, own = _made()
     ours, rest = split_at_script(arguments, own)
     options = command.parse_args([*ours, *(["--", rest[0]] if rest else [])])
@@ -120,7 +120,7 @@ def run(arguments: Sequence[str]) -> int:
 def _measuring(
     display: Display, starter: Starter, script: Path, launch: Launch, options: argparse.Namespace
 ) -> Measure:
-    """The measurement of the script: from a process that has torch imported, and saved for the other front ends.
+    """The measurement of the script. It starts from a process with torch imported and is saved for other front ends.
 
     The user starts the first run by hand; later ones follow a save, and the ``--network`` option applies to them.
     """

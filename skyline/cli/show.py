@@ -1,4 +1,4 @@
-"""``skyline show``: a saved profile again, or a profiler trace, as text, JSON or HTML."""
+"""``skyline show``: show a saved profile or a profiler trace as text, JSON or HTML."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _page_beside(saved: Path | None) -> Path | None:
-    """The HTML page that was written with a profile, if it is still there."""
+    """The HTML page that was written with a profile, if it still exists."""
     if saved is None:
         return None
     page = page_path(saved)

@@ -1,4 +1,4 @@
-"""The last row of a terminal, kept free for a status while a program writes above it."""
+"""A status in the last row of a terminal, while a program writes in the rows above."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SAVE, _RESTORE, _CLEAR = "\x1b7", "\x1b8", "\x1b[K"
 
 
 class StatusLine:
-    """Draws on standard error if that is a terminal. The program below scrolls in the rows above."""
+    """Draws on standard error if that is a terminal. The output of the program scrolls in the rows above."""
 
     def __init__(self, stream: TextIO | None = None, *, wanted: bool = True) -> None:
         self._stream = stream or sys.stderr
@@ -22,13 +22,13 @@ class StatusLine:
         self._size = (0, 0)
 
     def say(self, message: str) -> None:
-        """Print a message. On a terminal it takes the place of a row in progress, which its program writes again."""
+        """Print a message. On a terminal it overwrites an unfinished row, which the program then writes again."""
         start = f"\r{_CLEAR}" if self._stream.isatty() else ""
         self._stream.write(f"{start}{cleaned(message)}\n")
         self._stream.flush()
 
     def draw(self, text: str) -> None:
-        """Show the text; an empty one leaves the row."""
+        """Show the text. An empty text leaves the row unchanged."""
         if not self._on or not text:
             return
         size = os.get_terminal_size(self._stream.fileno())
@@ -44,7 +44,7 @@ class StatusLine:
         self._stream.flush()
 
     def close(self) -> None:
-        """Give the row back."""
+        """Release the row."""
         if self._size != (0, 0):
             rows = self._size[1]
             self._stream.write(f"{_SAVE}\x1b[r\x1b[{rows};1H{_CLEAR}{_RESTORE}")

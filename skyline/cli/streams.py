@@ -1,4 +1,4 @@
-"""Where things are written: data to stdout, what is said about it to stderr, files whole or not at all."""
+"""Output: data go to stdout, remarks about them to stderr, and files are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ if TYPE_CHECKING:
 
 
 def data_console() -> Console:
-    """The console for reports; without a terminal they are plain text, 100 columns wide unless COLUMNS says."""
+    """The console for reports. Without a terminal it is plain text, 100 columns wide unless COLUMNS is set."""
     width = None if sys.stdout.isatty() or os.environ.get("COLUMNS") else 100
     return clean_console(file=sys.stdout, highlight=False, width=width)
 
 
 def say(message: str, *, quiet: bool = False) -> None:
-    """A remark for the person, separate from the data."""
+    """Print a remark for the user on stderr, separate from the data."""
     if not quiet:
         print(cleaned(message), file=sys.stderr, flush=True)
 
 
 def tell(text: str = "") -> None:
-    """A line of what was asked for, in words."""
+    """Print a line of the requested answer on stdout."""
     print(cleaned(text), flush=True)
 
 
 def deliver(report: object, page: Callable[[], Document], json: str | None) -> None:
-    """Write a report as JSON where ``--json`` says; print its page unless stdout has the JSON."""
+    """Write a report as JSON to the target of ``--json``. Print its page unless the JSON goes to stdout."""
     if json is not None:
         write_data(json, encoded(report))
     if json != "-":
@@ -46,7 +46,7 @@ def deliver(report: object, page: Callable[[], Document], json: str | None) -> N
 
 
 def write_page(target: str | None, page: Document, title: str, kind: str, report: object) -> None:
-    """Write the page of a report as one HTML file, where ``--html`` names one."""
+    """Write the page of a report as one HTML file if ``--html`` names a file."""
     if target is None:
         return
     from skyline.report import html
@@ -63,11 +63,11 @@ def encoded(report: object) -> bytes:
 
 
 def write_data(target: str, data: bytes, *, overwrite: bool = True) -> None:
-    """Write to the file ``target``, or to stdout for ``-``. Raises UsageError where that is not possible."""
+    """Write to the file ``target``, or to stdout for ``-``. Raises UsageError if that fails."""
     if target == "-":
         sys.stdout.flush()
         if sys.stdout.isatty():
-            # Read by a person: a program gets the bytes as they are.
+            # On a terminal a person reads the data. A program gets the bytes unchanged.
             data = cleaned(data.decode("utf-8", "replace")).encode("utf-8", "replace")
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
@@ -81,7 +81,7 @@ def write_data(target: str, data: bytes, *, overwrite: bool = True) -> None:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Replace a file in one step; raises UsageError, with the file as it was, where that is not possible."""
+    """Replace a file in one step. If that fails, raises UsageError and leaves the file unchanged."""
     if path.is_dir():
         raise UsageError(f"{path} is a directory", hint="Name a file in it.")
     try:

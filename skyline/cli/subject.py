@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 _MOST_LOOKED_AT = 8
-"""Saved profiles among which one of the asked kind is looked for: measured, or predicted for a GPU."""
+"""Number of saved profiles to search for one of the requested kind: measured, or predicted for a GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class LoadedProfile:
 
 
 def saved_profile(name: str | None) -> LoadedProfile:
-    """The profile saved in a file, the latest of a script, or, without a name, the latest of this folder."""
+    """The profile in a file or the latest of a script. Without a name, the latest profile of this folder."""
     from skyline.trace import store
 
     if name is None:
@@ -50,9 +50,9 @@ def saved_profile(name: str | None) -> LoadedProfile:
 
 
 def subject_of(source: str, arguments: tuple[str, ...] | None, options: argparse.Namespace) -> LoadedProfile:
-    """The profile to answer from: the file itself, or the script's latest where it still holds, else a new one.
+    """The profile to answer from: a saved file, the script's latest profile if it is still valid, or a new one.
 
-    ``arguments`` None means: whatever the script was last profiled with.
+    ``arguments`` None: the arguments that the script was last profiled with.
     """
     path = Path(source)
     if not is_script(path):
@@ -83,14 +83,14 @@ def subject_of(source: str, arguments: tuple[str, ...] | None, options: argparse
     try:
         saved = save(profile, options)
     except UsageError as error:
-        # The question is answered all the same; the next one will have to run the script again.
+        # Answer the question although the profile is not saved. The next question will run the script again.
         say(f"skyline: {error.message}")
         saved = None
     return LoadedProfile(profile, saved.profile if saved else None, measured_now=True)
 
 
 def refuse_trace(source: str) -> UsageError:
-    """The error of commands that need a profile."""
+    """The error for a trace in a command that needs a profile."""
     return UsageError(
         f"{source} is a PyTorch profiler trace: it names no script and has no sources",
         hint=f"For a trace: skyline whatif {source}. For everything else: skyline profile SCRIPT",
@@ -98,13 +98,13 @@ def refuse_trace(source: str) -> UsageError:
 
 
 def require_script(path: Path) -> None:
-    """Raise UsageError for a saved profile where a script is needed."""
+    """Raise UsageError if the path is a saved profile, in a command that needs a script."""
     if not is_script(path):
         raise UsageError(f"{path} is a saved profile", hint="Name the script itself.")
 
 
 def is_script(path: Path) -> bool:
-    """True if a path names Python source or a notebook; raises UsageError for an unreadable path."""
+    """True if a path names Python source or a notebook. Raises UsageError for an unreadable path."""
     if path.suffix in SCRIPT_SUFFIXES or not path.exists() or path.is_dir():
         check_script(path)
         return True
@@ -119,9 +119,9 @@ def is_script(path: Path) -> bool:
 
 
 def changed_sources(profile: Profile) -> tuple[str, ...]:
-    """The files of a profile whose text is not what was profiled any more.
+    """The files of a profile that changed since it was made.
 
-    Of a settings file the numbers of known settings count: the rest was not recorded.
+    In a settings file only the values of known settings are compared, because the rest was not recorded.
     """
     from skyline.source.settings_file import still_holds
     from skyline.source.text import SourceText
@@ -142,7 +142,7 @@ def changed_sources(profile: Profile) -> tuple[str, ...]:
 def _latest_of_kind(
     script: Path, gpu: str | None, memory: int | None, *, quiet: bool
 ) -> LoadedProfile | None:
-    """The newest saved profile for this GPU and memory, or the newest measured one; others may be newer."""
+    """The newest saved profile for this GPU and memory. Without a GPU, the newest measured one."""
     from skyline.predict.gpus import gpu_named
     from skyline.trace import store
 
@@ -169,7 +169,7 @@ def _reusable(
     *,
     quiet: bool,
 ) -> LoadedProfile | None:
-    """The profile if it holds for the script as it is, these arguments and this number of ranks; None: any."""
+    """The profile if it is valid for the current script, these arguments and this number of ranks (None: any)."""
     from skyline.report.basis import when
 
     profile = found.profile
@@ -195,20 +195,20 @@ def _reusable(
 
 
 def measured_here(script: Path, arguments: tuple[str, ...], processor: GpuSpec) -> Profile | None:
-    """The newest measured profile, if it is of the script as it is, with these arguments, on this processor alone."""
+    """The newest measured profile, if it is of the current script with these arguments, in one process on this CPU."""
     found = _latest_of_kind(script, None, None, quiet=True)
     profile = found.profile if found is not None else None
     if profile is None or profile.arguments != _as_kept(arguments) or changed_sources(profile):
         return None
     of = profile.environment
     alone = profile.iteration is None or profile.iteration.world_size == 1
-    # The number of threads is the script's own, as in runs here.
+    # The number of threads is not compared: the script sets it, as in runs on this machine.
     same = of.device.kind == "cpu" and not of.device.host and processor.full_name.startswith(of.device.name)
     return profile if alone and same and profile.times.steps_ms else None
 
 
 def check_runnable(profile: Profile) -> None:
-    """Raise UsageError where the script cannot be run again as it was: a secret among its arguments is not kept."""
+    """Raise UsageError if the script had a secret among its arguments, which is not stored, so it cannot run again."""
     from skyline.capture.redactor import hides_something
 
     if hides_something(profile.arguments):
@@ -236,7 +236,7 @@ def _arguments_of(path: Path, script: Path) -> tuple[str, ...]:
 
 
 def _module_of(path: Path, script: Path) -> str:
-    """The name under which a script ran the last time, where it still has that name in this folder."""
+    """The module name under which a script last ran, if it still has that name in this folder. Otherwise empty."""
     from skyline.capture.interpreter import module_file
     from skyline.trace import store
 

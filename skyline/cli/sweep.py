@@ -1,4 +1,4 @@
-"""``skyline sweep``: time, memory and utilisation of an iteration over the values of a setting."""
+"""``skyline sweep``: time, memory and utilisation of an iteration for several values of a setting."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def make_parser() -> argparse.ArgumentParser:
         _EXAMPLES,
     )
     add_options(command)
-    # Trials of a profile have a budget of the same name; here none are made.
+    # Replaces the option of the same name for the trials of a profile, which a sweep does not make.
     command.conflict_handler = "resolve"
     command.set_defaults(budget=None)
     group = command.add_argument_group("the sweep")

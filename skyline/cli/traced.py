@@ -1,4 +1,4 @@
-"""The commands on a PyTorch profiler trace instead of a profile."""
+"""The commands for a PyTorch profiler trace in place of a profile."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @uncollected(last=True)
 def ask(source: str, names: Sequence[str], json: str | None) -> int:
-    """``skyline whatif TRACE``: the whole page, or the answers to what was asked."""
+    """``skyline whatif TRACE``: the whole page, or the answers to the given what-ifs."""
     from skyline.cli.command_line import parse_question
 
     choices = parse_question(names).all_choices or None
@@ -66,7 +66,7 @@ def exported(source: str, form: str) -> bytes:
     """``skyline export TRACE``: both timelines side by side, the page, or ``skyline.trace/1``.
 
     Raises:
-        UsageError: a format that only profiles have.
+        UsageError: the format exists only for profiles.
     """
     if form not in {"perfetto", "html", "json"}:
         raise UsageError(

@@ -38,7 +38,7 @@ _EXAMPLES = """\
   skyline tune train.py --undo                        restore the files byte for byte"""
 _DEFAULT_BUDGET_S = 300.0
 _USUAL_PROFILE_S, _PROFILE_SHARE = 20.0, 0.1
-"""Trials within the profile take 20 s, or a tenth of a short budget."""
+"""Time limit for trials within the profile: 20 s, or a tenth of a short budget."""
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -112,7 +112,7 @@ def run(arguments: Sequence[str]) -> int:
         if options.workers is not None:
             from skyline.tune.cluster import trial_workers
 
-            # Before the profile: a scheduler that does not answer costs no measurement.
+            # Connect before profiling, so that a scheduler that does not answer is noticed before any measurement.
             client = stack.enter_context(trial_workers(options.workers))
         subject = subject_of(options.script, script_arguments, options)
         return _tune(subject, script_arguments, options, began_s, client)
@@ -161,7 +161,7 @@ def _tune(
     with ExitStack() as stack:
         stack.enter_context(terminable())
         display = stack.enter_context(Display(quiet=options.quiet))
-        # Several runs of one script: PyTorch is imported once for all of them.
+        # Import PyTorch once for all runs of the script.
         warm_pool = WarmPool()
         stack.callback(warm_pool.close)
 
@@ -211,7 +211,7 @@ def _tune(
 def _on_workers(
     client: Any, paired: PairedTrials, display: Display, *, quiet: bool
 ) -> tuple[ClusterTrials, Lanes, list[str]]:
-    """The measurer on the workers of a cluster, its lanes, and the notes that it adds to."""
+    """The object that measures on the workers of a cluster, its lanes, and the list that it adds notes to."""
     from skyline.tune.cluster import ClusterTrials, WorkerPool
     from skyline.tune.search import Lanes
     from skyline.tune.worker_trial import Files
@@ -226,7 +226,7 @@ def _on_workers(
 
 
 def _apply(analysis: Analysis, best: TuneTrial, options: argparse.Namespace, subject: LoadedProfile) -> None:
-    """Make the change; the files as they were are kept for ``--undo``."""
+    """Make the change. The previous files are stored for ``--undo``."""
     from skyline.rewrite.joint_edits import plan
     from skyline.source.project import check_inside
     from skyline.source.text import SourceText
@@ -238,7 +238,7 @@ def _apply(analysis: Analysis, best: TuneTrial, options: argparse.Namespace, sub
         first = planned.refused[0]
         raise RewriteRefused(f"{first.name} was not applied: {first.reason}", hint="Nothing was changed.")
     files = {edit.span.file for edit in planned.edits}
-    # Where it writes comes out of a file, which may have come along with the folder from somebody else.
+    # The paths to write come from a file, which may be part of a folder that somebody else created.
     check_inside(Path(options.script), files, [Path.cwd()])
     before = {file: Path(file).read_bytes() for file in files}
     write_edits(planned.edits)

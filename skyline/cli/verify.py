@@ -113,7 +113,7 @@ def _verify(options: argparse.Namespace, arguments: tuple[str, ...] | None, effo
 def run_request(
     profile: Profile, arguments: tuple[str, ...] | None, options: argparse.Namespace
 ) -> CaptureRequest:
-    """The run that the profile was made of: the same arguments, interpreter and folder.
+    """The run that produced the profile, with the same arguments, interpreter and folder.
 
     Raises UsageError for a profile of another machine.
     """

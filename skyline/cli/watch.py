@@ -1,4 +1,4 @@
-"""``skyline watch``: the real training run, with rules over it while it trains."""
+"""``skyline watch``: a real training run, observed by rules while it trains."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _made() -> tuple[argparse.ArgumentParser, list[argparse.Action]]:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command; the exit code is that of the script."""
+    """Run the command. The exit code is the script's."""
     command, own = _made()
     ours, rest = split_at_script(arguments, own)
     options = command.parse_args(ours)
@@ -82,7 +82,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def options_of(words: Sequence[str]) -> argparse.Namespace:
-    """The options of a run that was started with these words."""
+    """The options of a run from the words of its command."""
     command = parser("watch", "[options]", "")
     _add_options(command)
     return command.parse_args(list(words))
@@ -163,7 +163,7 @@ def _announced(
     ours: Sequence[str],
     beside: Path,
 ) -> Claim | None:
-    """Make it possible to attach to the run. Where that fails, the run goes on without."""
+    """Allow other terminals to attach to the run. If that fails, the run continues without it."""
     import psutil
 
     from skyline.watch.live_runs import Claim, LiveRun
@@ -196,7 +196,7 @@ def _announced(
 def _say_misplaced(
     command: argparse.ArgumentParser, words: Sequence[str], *, marked: bool, quiet: bool
 ) -> None:
-    """Tell which options of ours stand behind the script, which may stand behind a launcher."""
+    """Tell the user which of Skyline's options come after the script, which itself may follow a launcher."""
     if words[0] in {"-m", "--module"}:
         from skyline.capture.interpreter import module_file
 
@@ -233,7 +233,7 @@ def _command(words: Sequence[str], interpreter: str | None) -> tuple[list[str], 
         if not script.is_file():
             raise UsageError(f"There is no file {first}")
         return [resolve_interpreter(script, interpreter), *words], script
-    # A launcher: its processes are watched like any other.
+    # The program is a launcher. Its processes are watched like any others.
     named = next((Path(word) for word in words[1:] if _is_script(Path(word))), None)
     found = shutil.which(first)
     if found is None and os.sep not in first:
@@ -245,14 +245,14 @@ def _command(words: Sequence[str], interpreter: str | None) -> tuple[list[str], 
 
 
 def rules_in_force(folder: Path, options: argparse.Namespace) -> tuple[dict[str, WatchRule], float]:
-    """The rules in force, and the share of the time that watching may take."""
+    """The active rules, and the largest share of the run's time that watching may take."""
     from skyline.settings.pyproject import watch_settings_of
     from skyline.watch.registry import known_rules, made_rules, rule_class
 
     settings, thresholds, where = watch_settings_of(folder)
     for problem in known_rules().problems:
         say(f"skyline: {problem}", quiet=options.quiet)
-    # A mistake in the file is reported with its place, one on the command line as such.
+    # Check the file on its own first, so that its mistakes are reported with their place in the file.
     made_rules(thresholds, where)
     for word in options.set:
         name, threshold, value = _set(word)
@@ -282,7 +282,7 @@ def _set(word: str) -> tuple[str, str, Any]:
 
 
 def _diary(path: Path | None, command: list[str], *, asked: bool) -> Diary:
-    """The history. Where nobody asked for a file, a folder that cannot be written to is no reason not to train."""
+    """The history. If the user did not ask for a file, the run starts even if the folder cannot be written to."""
     from skyline.watch.diary import Diary
 
     try:
@@ -311,7 +311,7 @@ def _summary(watcher: Watcher, history: Path | None) -> str:
 
 
 def _exit_code(code: int) -> int:
-    """The exit code as a shell shows it. A shell script that runs us also has to see an interruption as such."""
+    """The exit code as a shell shows it. If a signal ended the run, it also ends this process, as shells expect."""
     if code >= 0:
         return code
     if -code in _ENDING:

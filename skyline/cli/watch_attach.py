@@ -1,4 +1,4 @@
-"""``skyline watch --attach``: a run that goes on, in another terminal."""
+"""``skyline watch --attach``: shows a current run in another terminal."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OptionsOf = Callable[[Sequence[str]], argparse.Namespace]
 
 
 def attach(asked: str, request: str | None, options_of: OptionsOf, *, quiet: bool) -> int:
-    """Show the run, or ask it for something. A run whose watcher was killed is watched again, from here."""
+    """Show the run, or send it a request. If the watcher of the run was killed, watch the run from this process."""
     from skyline.watch.live_runs import Claim, live_run
 
     live = live_run(asked)
@@ -66,11 +66,11 @@ class _Line:
             ) from error
 
     def fileno(self) -> int:
-        """For ``select``."""
+        """The file descriptor, for ``select``."""
         return self._socket.fileno()
 
     def ask(self, request: str) -> None:
-        """Send a request; the answer is a message."""
+        """Send a request. The answer arrives as a message."""
         self._socket.sendall(json.dumps({"ask": request}).encode() + b"\n")
 
     def messages(self) -> Iterator[dict[str, Any]]:
@@ -123,7 +123,7 @@ def _joined(live: LiveRun, *, quiet: bool) -> int:
 
 
 def _followed(line: _Line, live: LiveRun, status: StatusLine, keys: KeyPresses) -> int:
-    """Show messages until the run ends or the person leaves."""
+    """Show messages until the run ends or the user leaves."""
     while True:
         ready, _, _ = select.select([line, *keys.sources], [], [])
         if line in ready:
@@ -149,7 +149,7 @@ def _followed(line: _Line, live: LiveRun, status: StatusLine, keys: KeyPresses) 
 
 
 def _taken_over(live: LiveRun, claim: Claim, options_of: OptionsOf, *, quiet: bool) -> int:
-    """Watch the run from here, with the options that it was started with."""
+    """Watch the run from this process, with the options that it was started with."""
     from skyline.cli.watch import rules_in_force
     from skyline.cli.watching import Watching
     from skyline.watch.adopted_run import AdoptedRun
@@ -157,7 +157,7 @@ def _taken_over(live: LiveRun, claim: Claim, options_of: OptionsOf, *, quiet: bo
 
     ended = False
     try:
-        # The words of the options were typed there.
+        # The options may contain paths relative to the folder where the run was started.
         os.chdir(live.working_directory)
         options = options_of(live.options)
         rules, _ = rules_in_force(Path(live.project), options)
@@ -197,7 +197,7 @@ def _pressed(keys: KeyPresses, watching: Watching) -> None:
 
 
 def _typed(keys: KeyPresses) -> list[str]:
-    """The requests of the keys that were typed. Raises KeyboardInterrupt to leave, also if the terminal is gone."""
+    """The requests for the typed keys. Raises KeyboardInterrupt to leave, also if the terminal has gone."""
     typed = keys.read()
     if not typed or _LEAVE in typed:
         raise KeyboardInterrupt

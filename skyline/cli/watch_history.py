@@ -1,4 +1,4 @@
-"""``skyline watch --show FILE``: the history of a watched run in words."""
+"""``skyline watch --show FILE``: the history of a watched run as text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skyline.watch.mllog import LoggedTraining
 
 
 def show(path: Path) -> int:
-    """Print it."""
+    """Print the history."""
     from skyline.watch.diary import entries
 
     base = Path(os.path.realpath(os.curdir))

@@ -1,4 +1,4 @@
-"""The loop of a watcher in a terminal: alerts, the state of the run, attached terminals, and the end."""
+"""The main loop of a watcher in a terminal: alerts, the state of the run, attached terminals, and the end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Watching:
-    """A watcher over a run until that ends. The run goes on whatever happens here."""
+    """Watches a run until it ends. Errors in this process do not affect the run."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Watching:
         self.requests: Requests = Requests(self.watcher, frozenset(options.allow), run.go_on)
 
     def open_to_clients(self, live: LiveRun) -> None:
-        """Let terminals attach. Without a socket for them, the run is watched all the same."""
+        """Let other terminals attach. If the socket cannot be opened, the run is still watched."""
         from skyline.watch.clients import Clients
 
         try:
@@ -64,19 +64,19 @@ class Watching:
             self._say(f"skyline watch: no terminal can attach: {error.strerror or error}")
 
     def to_the_end(self, otherwise: Callable[[], int | None]) -> int | None:
-        """Listen until the run has ended; its exit code. If watching fails, ``otherwise`` waits for the run.
+        """Watch until the run has ended. Returns its exit code. If watching fails, ``otherwise`` waits for the run.
 
-        Raises KeyboardInterrupt on Ctrl+C, unless that goes to the run.
+        Raises KeyboardInterrupt on Ctrl+C, unless Ctrl+C goes to the run.
         """
         try:
             code = self.run.listen(self.watcher.hear, self._tick)
             if self.clients is not None:
                 self.clients.end(code)
-            # Alerts of the last iterations reach their command and their URL as well.
+            # Wait, so that alerts of the last iterations also reach their command and URL.
             if not self.watcher.actions.finish():
                 self._say("skyline watch: a --notify command or a --webhook request has not ended yet")
         except Exception as error:
-            # Whatever goes wrong here, the run goes on.
+            # The run continues after any error in the watcher.
             _try_to_say(f"skyline watch: watching ended: {type(error).__name__}: {error}")
             code = otherwise()
         finally:

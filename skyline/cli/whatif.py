@@ -1,4 +1,4 @@
-"""``skyline whatif``: predict what a change, or several together, would bring."""
+"""``skyline whatif``: predict the effect of one change, or of several together."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def run(arguments: Sequence[str]) -> int:
 
         if options.best:
             raise UsageError("--best needs a profile: a trace does not show the memory that a change takes")
-        # Another GPU is a question like any other, for work that was measured on one.
+        # For work measured on a GPU, another GPU is a what-if like any other.
         asked = [*options.names, *([] if options.gpu is None else [f"gpu={_known(options.gpu)}"])]
         return traced.ask(options.source, asked, options.json)
     if options.gpu is not None:
@@ -86,7 +86,7 @@ def _answered(
     from skyline.whatif.question import BATCH_SIZE
 
     if question is None or any(choice.name == BATCH_SIZE for choice in question.all_choices):
-        # The samples that a training needs count for other batch sizes alone.
+        # The number of samples that a training needs matters only for other batch sizes.
         from skyline.watch.diary import with_reached_goal
 
         profile = with_reached_goal(profile)
@@ -94,7 +94,7 @@ def _answered(
     from skyline.ledger.ledger import Conditions, Ledger, LedgerUnusable, range_factors
 
     if question is None:
-        # A question about named changes does not look for others.
+        # A question about named changes does not search for others.
         from skyline.whatif.registry import problems
 
         for problem in problems():
@@ -116,7 +116,7 @@ def _answered(
     def page() -> Document:
         report = head_report(analysis)
         lines = (f"{command_line(report)}: {headline(report)}", " · ".join(basis_parts(report)))
-        # The commands that the page names take the script, not its profile.
+        # The commands on the page take the script, not its profile.
         script = options.source if is_script(Path(options.source)) else short_path(report.script, Path.cwd())
         return whatifs_page(answer, subject=lines, script=script, detail=question is not None)
 
@@ -141,7 +141,7 @@ _CLASSES = ("exact", "numerics", "convergence", "model")
 
 
 def add_constraint_options(command: argparse.ArgumentParser) -> None:
-    """Add ``--best`` and what it takes."""
+    """Add ``--best`` and its options."""
     group = command.add_argument_group("the best combination")
     group.add_argument(
         "--best", action="store_true", help="search for the combination that is fastest together"
@@ -164,7 +164,7 @@ def add_constraint_options(command: argparse.ArgumentParser) -> None:
 
 
 def constraints_from(options: argparse.Namespace) -> Constraints | None:
-    """The constraints that the options set; None without ``--best``.
+    """The constraints set by the options. None without ``--best``.
 
     Raises:
         UsageError: options of ``--best`` are given without it, or names with it.

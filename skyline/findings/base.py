@@ -8,7 +8,7 @@ from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import CodeLine
 
 if TYPE_CHECKING:
-    # Readers of findings do without the analysis.
+    # The import serves type checking only: readers of findings do not need the analysis.
     from skyline.job.job import Job
     from skyline.whatif.subject import Subject
 
@@ -21,7 +21,7 @@ class Evidence:
     file: str = ""
     line: int = 0
     cell: str = ""
-    """In a notebook the place as its reader knows it; filled in by the report."""
+    """In a notebook, the place as its reader knows it. The report fills it in."""
 
     @classmethod
     def at(cls, text: str, place: CodeLine | None) -> Evidence:
@@ -46,7 +46,7 @@ class Finding:
     whatif: str | None
     evidence: tuple[Evidence, ...] = ()
     cell: str = ""
-    """In a notebook the place as its reader knows it, ``In [7]:3``; filled in by the report."""
+    """In a notebook, the place as its reader knows it, such as ``In [7]:3``. The report fills it in."""
 
     @classmethod
     def at(
@@ -81,7 +81,7 @@ class JobRule(Protocol):
 
     @property
     def code(self) -> str:
-        """As for a ``Rule``: ``SKY5`` and two digits."""
+        """The code, as for a ``Rule``: ``SKY5`` and two digits."""
         ...
 
     def check_job(self, job: Job) -> Finding | None:

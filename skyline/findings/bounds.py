@@ -12,16 +12,16 @@ from skyline.whatif.subject import Subject
 
 
 def busy_share(subject: Subject) -> float:
-    """The share of an iteration in which at least one kernel or copy runs, on whichever stream; 0 without a GPU.
+    """The share of an iteration in which at least one kernel or copy runs on any stream. 0 without a GPU.
 
-    Of a profile it is their recorded time in the iteration as it was timed without recording, as everywhere in the
-    report; of a trace their time in the replayed steps.
+    For a profile, it is their recorded time relative to the unrecorded iteration time, as everywhere in the
+    report. For a trace, it is their time in the replayed steps.
     """
     return _share(subject) if subject.on_gpu else 0.0
 
 
 def busy_by_device(subject: Subject) -> dict[str, float]:
-    """The busy share by GPU whose work was recorded: ``gpu0``."""
+    """The busy share of each GPU with recorded work, such as ``gpu0``."""
     if not subject.on_gpu:
         return {}
     tasks = subject.timeline.graph.tasks
@@ -35,7 +35,7 @@ def _device(lane: str) -> str:
 
 
 def _share(subject: Subject, device: str = "") -> float:
-    """Of one GPU, or of all together."""
+    """The busy share of one GPU, or of all together."""
     if subject.profile is not None:
         work = [
             record

@@ -28,7 +28,7 @@ class CrowdedCores:
         loader = training_loader(subject)
         workers = loader.num_workers if loader is not None else 0
         cores, threads = cores_of(subject), subject.script.environment.intraop_threads
-        # Idle workers use no core: only those that the script waits for count.
+        # Idle workers use no core, so only workers that the script waits for count.
         busy = workers if workers and inferred_load_us(subject) is not None else 0
         split_too_far, too_many = threads > cores, workers > _WORKERS_PER_CORE * cores
         if not (split_too_far or too_many or (busy and threads + busy > cores and not subject.on_gpu)):

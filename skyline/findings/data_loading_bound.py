@@ -18,7 +18,8 @@ from skyline.whatif.recording import has_loader_workers
 from skyline.whatif.subject import Subject
 
 _SHARE = 0.10
-"""The TensorBoard plug-in reported from 5 % (``torch_tb_profiler``, ``data.py``); at that share workers gain little."""
+"""The TensorBoard plug-in reported from 5 % (``torch_tb_profiler``, ``data.py``). At that share, workers gain
+little."""
 _LINES = 3
 _WORTH_NAMING = 0.1
 """Least share of the loading time for a line to be listed."""
@@ -50,7 +51,7 @@ class DataLoadingBound:
 def _found(subject: Subject) -> tuple[CodeLine | None, float, tuple[Evidence, ...]]:
     if subject.recording is not None:
         return (None, 0.0, ()) if has_loader_workers(subject.recording) else _of_trace(subject)
-    # Without timed batches, the data set's work on the host is not predicted accurately enough to name lines.
+    # Without timed batches, the prediction of the data set's host work is too inaccurate to name lines.
     if not subject.has_run and not subject.script.timed_reads:
         return None, 0.0, ()
     idle = [loader for loader in subject.script.loaders if loader.num_workers == 0]

@@ -1,4 +1,4 @@
-"""Predicted savings of what-ifs; they are the costs of the problems that the what-ifs remove."""
+"""Predicted savings of what-ifs. They are the costs of the problems that the what-ifs remove."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class GrowingMemory:
 
 
 def _keepers(profile: Profile) -> list[tuple[CodeLine, int]]:
-    """The lines of blocks that outlive the recorded iteration, without those of backward passes and updates."""
+    """The lines of blocks that outlive the recorded iteration, without lines of backward passes and updates."""
     sizes: dict[int, int] = {}
     for block in live_blocks(profile.trace.allocations):
         if block.freed is None and block.phase in (Phase.FORWARD, Phase.OTHER) and block.line >= 0:

@@ -1,4 +1,4 @@
-"""SKY307: neighbouring kernels that do not need each other use different resources of the GPU."""
+"""SKY307: neighbouring independent kernels use different resources of the GPU."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ from skyline.whatif.recording import Recording
 from skyline.whatif.subject import Subject, shapes
 
 _SHARE = 0.02
-"""Share of the iteration, below which what-ifs are omitted from short lists."""
+"""Least share of the iteration. What-ifs below it are omitted from short lists, too."""
 _ROOM = 1 / 3
-"""An assumption: the part of a multiprocessor's warps with which a kernel keeps the memory busy."""
+"""Assumed share of a multiprocessor's warps with which a kernel keeps the memory busy."""
 _LINES = 4
 _REDUCTION = re.compile(r"\breduce_kernel|\baten::sum\b")
 """PyTorch's sum over rows."""
 _PART = re.compile(r"splitKreduce|^Memset")
-"""The sum over the parts in which cuBLAS computes a product, and the clearing of a kernel's own counters."""
+"""The sum over the parts into which cuBLAS splits a product, and the clearing of a kernel's own counters."""
 _MOST_PASSED = 2
-"""Such tasks between two kernels: one that ends the first, one that begins the second."""
+"""Largest number of such tasks between two kernels: one that ends the first, one that begins the second."""
 _LINEAR_NODE = re.compile(r"evaluate_function: (Addmm|Linear)Backward")
 _PRODUCT, _OTHER = WORK[WorkClass.MATMUL], WORK[WorkClass.OTHER]
 
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """Two kernels, one after the other on a stream, and the most that running them as one would save."""
+    """Two consecutive kernels of a stream, and the largest saving from running them as one kernel."""
 
     product: int
     other: int
@@ -54,7 +54,7 @@ class _Pair:
 
 @dataclass(frozen=True, slots=True)
 class IndependentKernels:
-    """Such pairs take so long that running each as one kernel could save more than a fiftieth of the iteration.
+    """Running each such pair as one kernel could save more than a fiftieth of the iteration.
 
     HFuse (Li and others, 2022, *Automatic Horizontal Fusion for GPU Kernels*, CGO) writes such kernels.
     """
@@ -62,7 +62,7 @@ class IndependentKernels:
     code: str = "SKY307"
 
     def check(self, subject: Subject) -> Finding | None:
-        """Refers to the line with most of it; the cost is a bound, and there is no what-if."""
+        """Refers to the line with the largest part of it; the cost is a bound, and there is no what-if."""
         if not subject.on_gpu:
             return None
         graph = subject.graph_of(Grain.OPERATORS)
@@ -111,7 +111,7 @@ class IndependentKernels:
 
 
 def _neighbours(graph: Graph) -> list[tuple[int, int]]:
-    """Kernels of the backward pass, each with the next one on its stream that stands for work of its own."""
+    """Pairs of consecutive kernels of the backward pass on a stream, without the parts of other kernels in between."""
     tasks, after = graph.tasks, graph.structure.after
     wanted = (tasks.kind == KIND[TaskKind.KERNEL]) & (tasks.phase == PHASE[Phase.BACKWARD])
     part = tasks.named(_PART.search)
@@ -125,7 +125,7 @@ def _neighbours(graph: Graph) -> list[tuple[int, int]]:
 
 
 def _apart(pairs: Sequence[_Pair]) -> list[_Pair]:
-    """Pairs without common kernels, those that save most first."""
+    """Pairs without common kernels, largest saving first."""
     taken: set[int] = set()
     found: list[_Pair] = []
     for pair in sorted(pairs, key=lambda one: (-one.saved_us, one.product)):
@@ -137,13 +137,13 @@ def _apart(pairs: Sequence[_Pair]) -> list[_Pair]:
 
 @dataclass(frozen=True)
 class _Kernels:
-    """The kernels of a graph with all that is known of them."""
+    """The kernels of a graph, and the facts known about them."""
 
     subject: Subject
     graph: Graph
 
     def pair(self, first: int, second: int) -> _Pair | None:
-        """The pair that two neighbours are; None where one needs the other, or both need the same resource."""
+        """The pair of two neighbours. None if one depends on the other, or if both need the same resource."""
         tasks = self.graph.tasks
         works = int(tasks.work[first]), int(tasks.work[second])
         if sorted(works) != sorted((_PRODUCT, _OTHER)):
@@ -174,13 +174,13 @@ class _Kernels:
         seen = "occupancy as recorded" if bool((self._occupancy >= 0).any()) else "occupancy was not recorded"
         return f"judged {by}; {seen}"
 
-    # Dependence of one on the other.
+    # Dependence of one kernel on the other.
 
     def _independent(self, first: int, second: int, product: int, other: int) -> bool:
-        """True for two results of the gradient of one linear layer, and for the gradient of a weight and what follows.
+        """True for two results of one linear layer's gradient, or for a weight gradient and an unrelated later kernel.
 
-        Both rest on the chain rule: gradients of parameters are read by nothing but their sum, and those of one layer
-        read the same incoming gradient.
+        Both follow from the chain rule: only the sum of parameter gradients reads them, and the gradients of
+        one layer read the same incoming gradient.
         """
         name = self.graph.tasks.names[int(self.graph.tasks.name[other])]
         if _REDUCTION.search(name):
@@ -194,11 +194,11 @@ class _Kernels:
         layer = self._linear(first)
         if layer is None or layer is not self._linear(second) or layer.options.get("bias") is not True:
             return False
-        # Called twice, the layer may have its own gradient for an incoming one.
+        # If called twice, the layer may have separate incoming gradients.
         return first == reduction or layer.calls_per_iteration <= 1
 
     def _is_weight_gradient(self, product: int) -> bool:
-        """True if the product's result has the size of its layer's weight, and nothing else of it could have."""
+        """True if the product's result has the size of its layer's weight and cannot be anything else."""
         layer, shape = self._linear(product), self._shape(product)
         if layer is None or shape is None:
             return False
@@ -210,7 +210,7 @@ class _Kernels:
                 return False
 
     def _is_elsewhere(self, product: int, other: int) -> bool:
-        """True if another module's backward pass has the other kernel: the sum of gradients is the layer's own."""
+        """True if the other kernel is in another module's backward pass. The sum of gradients is in the layer's own."""
         modules = self.graph.tasks.module
         return int(modules[other]) >= 0 and int(modules[other]) != int(modules[product])
 
@@ -226,17 +226,17 @@ class _Kernels:
 
     @cached_property
     def _nodes(self) -> dict[int, int]:
-        """Of a trace: for each kernel the row of the linear layer's gradient that launched it."""
+        """For each kernel of a trace, the row of the linear layer's gradient that launched it."""
         recording = self.subject.recording
         return {} if recording is None else _linear_nodes(recording, self.graph)
 
-    # Needs of each of them.
+    # Resources that each kernel needs.
 
     def _roofline_us(self, task: int) -> tuple[float, float]:
-        """The least time for memory traffic and for arithmetic; 0 where unknown.
+        """The least time for memory traffic and for arithmetic in µs. 0 if unknown.
 
-        One operator may launch several kernels. Its whole work, if it takes longer than the kernel, is not the
-        kernel's.
+        One operator may launch several kernels. If its whole work takes longer than the kernel, the kernel
+        does only a part.
         """
         spec, shape = gpu(self.subject), self._shape(task)
         if spec is None or shape is None:
@@ -254,12 +254,12 @@ class _Kernels:
         return shape
 
     def _has_room(self, product: int) -> bool:
-        """True unless the product is known to leave no warps for the other kernel."""
+        """False if the product is known to leave too few warps for the other kernel."""
         return float(self._occupancy[product]) <= 100 * (1 - _ROOM)
 
     @cached_property
     def _occupancy(self) -> Indices:
-        """Percent by task; below 0 where unknown, as in all profiles."""
+        """Occupancy in percent by task. Below 0 if unknown, as in all profiles."""
         recording, origin = self.subject.recording, self.graph.tasks.origin
         if recording is None:
             return np.full(len(origin), -1)

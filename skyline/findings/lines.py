@@ -17,7 +17,7 @@ def place_of_module(subject: Subject, path: str) -> CodeLine | None:
 
 
 def dearest_lines(graph: Graph, chosen: Indices, cost_us: Times) -> tuple[tuple[CodeLine, float], ...]:
-    """The lines of the chosen tasks with their cost in µs, highest first; tasks without a line are omitted.
+    """The lines of the chosen tasks with their cost in µs, highest first. Tasks without a line are omitted.
 
     ``cost_us`` has one value per chosen task. A task without its own line counts for the executing line of the training
     loop.

@@ -24,7 +24,7 @@ from skyline.whatif.subject import Subject, shapes
 
 _SHARE = 0.02
 _USED = 0.6
-"""An assumption: part of the multiprocessors' time that results need, below which sizes are worth a thought."""
+"""Assumed limit of the share of the multiprocessors' time that results use, below which sizes deserve attention."""
 _PRODUCTS_SHARE = 0.3
 _PRODUCTS = (WorkClass.MATMUL, WorkClass.CONVOLUTION)
 _LINES = 3
@@ -32,12 +32,12 @@ _LINES = 3
 
 @dataclass(frozen=True, slots=True)
 class PartialTiles:
-    """Products of much of the iteration use less than three fifths of the multiprocessors' time for results."""
+    """Products take much of the iteration, and use less than three fifths of the multiprocessors' time for results."""
 
     code: str = "SKY309"
 
     def check(self, subject: Subject) -> Finding | None:
-        """Refers to the line with most of it; the cost is a bound, reached with full tiles and whole waves."""
+        """Refers to the line with the largest part; the cost is a bound, reached with full tiles and whole waves."""
         spec = gpu(subject)
         if spec is None or subject.profile is None:
             return None
@@ -85,7 +85,7 @@ class PartialTiles:
 
 
 def _idle_us(used: Sequence[ProductUse]) -> Times:
-    """Of each product the time that full tiles and whole waves would save."""
+    """The time of each product that full tiles and whole waves would save."""
     return np.array([one.weight * (1 - one.use.filled * one.use.busy) for one in used], np.float64)
 
 

@@ -15,11 +15,11 @@ from skyline.stage_failures import StageFailures
 from skyline.whatif.subject import NotKnown, Subject
 
 if TYPE_CHECKING:
-    # Findings of one process do without those of a job.
+    # The import serves type checking only: findings of one process do not need a job.
     from skyline.job.job import Job
 
 _OF_RECORDED_WORK = ("SKY2", "SKY3")
-"""Groups about launches, waits, kernels and operators: where these were not recorded they do not apply."""
+"""Groups about launches, waits, kernels and operators. They do not apply if these were not recorded."""
 
 
 @cache

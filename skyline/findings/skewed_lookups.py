@@ -15,21 +15,21 @@ from skyline.whatif.subject import Subject
 
 _FEW = 0.01
 _MOST = 0.5
-"""Least share of the lookups in a hundredth of the rows. By Zipf's law these have 64 % of them in 200,000 rows; of even
-lookups they have 1 %."""
+"""Least share of the lookups in a hundredth of the rows. With Zipf's law the share is 64 % for 200,000 rows,
+with uniform lookups it is 1 %."""
 _LEAST_BYTES = 8 << 20
-"""Least size of all tables: the caches of most processors hold smaller ones whole."""
+"""Least size of all tables. Smaller ones fit entirely into the caches of most processors."""
 _TABLES = 4
 
 
 @dataclass(frozen=True, slots=True)
 class SkewedLookups:
-    """A hundredth of the rows takes half of the lookups or more, and a what-if uses that."""
+    """A hundredth of the rows receives at least half of the lookups, and a what-if exploits that."""
 
     code: str = "SKY305"
 
     def check(self, subject: Subject) -> Finding | None:
-        """Refers to the construction of the table with most such lookups; the cost is the saving of the what-if."""
+        """Refers to the construction of the table with the most such lookups; the cost is the saving of the what-if."""
         profile = subject.script
         if profile.values is None:
             return None
@@ -75,7 +75,7 @@ def _evidence(table: TableAccess, basis: str) -> str:
 
 
 def _cure(subject: Subject) -> tuple[str, float] | None:
-    """The what-if that applies and saves more time; of those that save none, the one that saves memory of a GPU."""
+    """The applicable what-if with the largest time saving. If none saves time, the one that saves GPU memory."""
     names = [
         whatif.name
         for whatif in (hot_embeddings.WHATIF, sparse_embedding.WHATIF)

@@ -16,7 +16,7 @@ _GAIN = 1.25
 """Gain in samples per second. SageMaker Debugger's BatchSize and the TensorBoard plug-in suggest larger batches below
 70 and 50 % utilisation; here the gain of other sizes was measured."""
 _NEAR_BEST = 0.8
-"""The smallest size within this share of the best one is enough: the remaining gain needs far larger batches."""
+"""The smallest size within this share of the best gain is sufficient: the remaining gain needs far larger batches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +60,9 @@ class SmallBatch:
 
 
 def _speedup(ratio: Interval, larger: float) -> Interval:
-    """Samples per second over those of the current size, at most ``larger``.
+    """Samples per second relative to the current size, at most ``larger``.
 
-    More samples are no less work: a shorter iteration comes from a disturbed round.
+    More samples cannot take less time. A shorter iteration therefore comes from a disturbed round.
     """
     faster = ratio.inverse(larger)
     return Interval(min(faster.value, larger), min(faster.low, larger), min(faster.high, larger))

@@ -15,18 +15,18 @@ from skyline.whatif.subject import Subject
 
 _STORED_BITS = 16
 _SAVED = 0.5
-"""Share of the bits: a further format of half the width saves as much. Boveda (Edo Vivancos and others, 2021, MLSys)
-stores values of neural networks in their own widths."""
+"""Least share of the bits that is saved. A further format of half the width saves as much. Boveda (Edo
+Vivancos and others, 2021, MLSys) stores values of neural networks in individual widths."""
 
 
 @dataclass(frozen=True, slots=True)
 class NarrowValues:
-    """Inputs, weights and gradients of the layers would take at most half of 16 bits, each in its own width."""
+    """Inputs, weights and gradients of the layers need at most half of 16 bits if each value has its own width."""
 
     code: str = "SKY308"
 
     def check(self, subject: Subject) -> Finding | None:
-        """Refers to the layer with most to save; it has no cost, because processors and GPUs store whole bytes."""
+        """Refers to the layer with the largest saving; there is no cost, as processors and GPUs store whole bytes."""
         values = subject.script.values
         if values is None or not values.widths:
             return None

@@ -16,25 +16,25 @@ from skyline.units import format_ms, format_share, plural
 from skyline.whatif.subject import Subject
 
 _SHARE = 0.5
-"""Share of the multiplications. TensorDash (Mahmoud and others, 2020) simulates a unit that is
-1.95 times as fast on such models."""
+"""Least share of the multiplications. TensorDash (Mahmoud and others, 2020) simulates a unit that is 1.95
+times as fast on such models."""
 PRODUCTS_SHARE = 0.3
-"""Share of products and convolutions in the iteration, below which zeros in them hardly matter."""
+"""Least share of products and convolutions in the iteration. Below it, their zeros hardly matter."""
 _PRODUCTS = (WorkClass.MATMUL, WorkClass.CONVOLUTION)
 _OF_WEIGHTS = 2 / 3
-"""Of the three products of a layer, those with the weights as a factor: the result, and the gradient of the input."""
+"""Share of a layer's three products that have the weights as a factor: the result, and the gradient of the input."""
 _SPARSE_SPEEDUP = 2.0
-"""Peak rate of matrix units with two of four weights zero over that without (NVIDIA, A100 whitepaper)."""
+"""Peak rate of matrix units if two of four weights are zero, relative to dense weights (NVIDIA, A100 whitepaper)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ZeroOperands:
-    """At least half of the multiplications of layers that make up much of the iteration are by a measured zero."""
+    """At least half of the multiplications in layers that dominate the iteration have a measured zero as a factor."""
 
     code: str = "SKY306"
 
     def check(self, subject: Subject) -> Finding | None:
-        """Refers to the layer with most of them; it has no cost, because no GPU skips single zeros."""
+        """Refers to the layer with the most of them; it has no cost, because no GPU skips single zeros."""
         values = subject.script.values
         if values is None or not values.zeros:
             return None

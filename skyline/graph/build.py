@@ -23,8 +23,8 @@ _UNRECORDED_US = 15.0
 """Longest pause, in µs, between two nodes of a CUDA graph that counts as the graph's own scheduling time."""
 
 _LONGEST_LATENCY_US = 200.0
-"""A launch takes 5 to 180 µs to reach an idle GPU in all recordings that are kept; longer is another program's time.
-"""
+"""Largest launch latency to an idle GPU. All known recordings show 5 to 180 µs; a longer one includes another
+program's work."""
 _TURNAROUND_LIMIT_US = 10.0
 """A longer pause, in µs, between two kernels of a stream means that the stream was idle."""
 
@@ -137,10 +137,10 @@ class _GraphBuilder:
     def _latency_us(
         self, device: Sequence[int], launched: Mapping[int, int], explained: Collection[int]
     ) -> float:
-        """Only an idle stream that waits for nothing starts a kernel as soon as the launch arrives.
+        """The time from a launch to the start of its kernel, measured on idle streams that wait for nothing else.
 
-        Of a CUDA graph that is the first node alone: the others wait for nodes before them. A GPU that another program
-        uses as well starts some kernels much later: these are left out.
+        In a CUDA graph, only the first node counts: the others wait for earlier nodes. If another program
+        uses the GPU too, some kernels start much later. These are omitted.
         """
         previous_end: dict[str, float] = {}
         latencies: list[float] = []
@@ -199,7 +199,7 @@ class _GraphBuilder:
         return found + self._backlog([kernel for kernel in device if kernel not in launched])
 
     def _latest_ended(self, latest: dict[int, int], call: int, kernel: int) -> int | None:
-        """The node that ended last before this one started, of the graph that ``call`` launched. Notes this one."""
+        """The node of ``call``'s graph that ended last before this kernel started. Also records this kernel."""
         before = latest.get(call)
         if before is None or self.records[kernel].end_us >= self.records[before].end_us:
             latest[call] = kernel
@@ -253,8 +253,8 @@ class _GraphBuilder:
     def _beside(self) -> list[Dependency]:
         """Other threads resume after a pause at a fixed offset from a task of the script's thread.
 
-        The trace does not show who starts them. A task that waits for the GPU is no such reference: it starts when the
-        GPU is done.
+        The trace does not show who starts them. A task that waits for the GPU cannot be the reference,
+        because it starts when the GPU is done.
         """
         found: list[Dependency] = []
         point = -1
@@ -327,7 +327,7 @@ class _GraphBuilder:
         ]
 
     def _turn_around(self, device: Sequence[int], launched: Mapping[int, int], latency_us: float) -> float:
-        """Only work that was queued in time shows how closely it follows the work before."""
+        """The turnaround time between consecutive kernels of a stream, from kernels that were queued in time."""
         pauses: list[float] = []
         previous: dict[str, Record] = {}
         for kernel in device:

@@ -1,4 +1,4 @@
-"""Python functions that a profiler recorded, by their files, and the innermost one around an event."""
+"""Python functions that a profiler recorded, by file, and the innermost function around an event."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LIBRARY_PACKAGES = sys.stdlib_module_names | {"torch", "torchvision", "torchaud
 
 
 def frames(trace: ProfilerTrace, wanted: Callable[[str], bool]) -> Indices:
-    """Rows of the functions whose file is ``wanted``; functions of C have no file."""
+    """Rows of the functions whose file is ``wanted``. C functions have no file."""
     python = trace.category == Category.PYTHON
     names: list[int] = np.unique(trace.name[python]).tolist()
     chosen: Flags = np.zeros(len(trace.strings), np.bool_)

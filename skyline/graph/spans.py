@@ -1,4 +1,4 @@
-"""Stretches of time as sets: merged, cut to a window, measured."""
+"""Sets of time spans: merged, cut to a window, measured."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from skyline.lazy_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spans:
-    """Stretches in µs that do not overlap, in order of time."""
+    """Spans in µs that do not overlap, in order of time."""
 
     begin_us: Times
     end_us: Times
@@ -44,7 +44,7 @@ class Spans:
 
     def shared(self, other: Spans) -> Spans:
         """The intersection."""
-        # Each stretch of this set is met by a run of neighbours in the other one.
+        # Each span of this set overlaps a run of neighbours in the other set.
         first = np.searchsorted(other.end_us, self.begin_us, side="right")
         behind = np.searchsorted(other.begin_us, self.end_us, side="left")
         counts = np.maximum(0, behind - first)
@@ -58,7 +58,7 @@ class Spans:
 
 
 def side_by_side(begin_us: Times, end_us: Times) -> Ids:
-    """For each stretch the number of the first track on which those before it, in the order given, are over."""
+    """For each span the number of the first track on which all earlier spans, in the given order, have ended."""
     free: list[float] = []
     tracks = np.empty(len(begin_us), np.int32)
     for at, (begin, end) in enumerate(zip(begin_us.tolist(), end_us.tolist(), strict=True)):
@@ -71,7 +71,7 @@ def side_by_side(begin_us: Times, end_us: Times) -> Ids:
 
 
 def merged(begin_us: Times, end_us: Times) -> Spans:
-    """The moments that lie in any of the given stretches; what overlaps or touches becomes one."""
+    """The union of the given spans. Spans that overlap or touch are merged."""
     filled = end_us > begin_us
     begin, end = begin_us[filled], end_us[filled]
     if not len(begin):

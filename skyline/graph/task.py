@@ -59,12 +59,12 @@ class WorkClass(str, Enum):
 
 
 HEAVY = (WorkClass.MATMUL, WorkClass.CONVOLUTION, WorkClass.ATTENTION)
-"""Work of matrix units."""
+"""Work that runs on matrix units."""
 _NO_PRODUCT = re.compile(
     r"^triton_(poi|red|per)_|upsample|element_?wise|multi_tensor_apply|_workspace_|^convert|::convert|elemwise",
     re.IGNORECASE,
 )
-"""Kernels with the name of a product or of what they are fused with, which multiply no matrices."""
+"""Kernels that multiply no matrices, although their names contain a product, such as one that they are fused with."""
 _CLASSES = (
     (WorkClass.ATTENTION, re.compile(r"scaled_dot_product|flash|fmha|sdpa", re.IGNORECASE)),
     (WorkClass.CONVOLUTION, re.compile(r"conv|wgrad|dgrad|fprop|winograd|scudnn|8[48]cudnn", re.IGNORECASE)),
@@ -80,7 +80,7 @@ _CLASSES = (
 
 
 def is_operator(name: str) -> bool:
-    """True of a task that is a call of an operator of PyTorch."""
+    """True for a task that is a call of a PyTorch operator."""
     return name.startswith("aten::")
 
 

@@ -1,4 +1,4 @@
-"""A ``skyline receive`` that runs on a host, reached by the user's own ssh with its own configuration."""
+"""A ``skyline receive`` process on a host, reached through the user's ssh with its configuration."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from skyline.version import __version__
 
 _MARK = b"skyline-host:"
 _MOST_LINES = 1000
-"""Lines that a login shell may print before ours."""
+"""Largest number of lines that a login shell may print before ours."""
 _LONGEST_LINE_BYTES = 1 << 16
 _END_TIMEOUT_S = 30.0
-"""Longest wait for the orderly end of a run on the host."""
+"""Longest wait in s for the orderly end of a run on the host."""
 _LISTENER_TIMEOUT_S = 2.0
-"""Longest wait for the last lines: a connection that ssh shares keeps the stream open after the run."""
+"""Longest wait in s for the last lines: a connection that ssh shares keeps the stream open after the run."""
 _LOOK_EVERY_S = 0.1
-"""Interval at which a cancelled run is noticed."""
+"""Interval in s at which a cancellation is checked."""
 _UNREACHABLE = 255
 """Exit code of ssh if it could not connect (man ssh, EXIT STATUS)."""
 _FIND = (
@@ -33,11 +33,11 @@ _FIND = (
 
 
 class HostConnection:
-    """The program on the host, with its stdin and stdout. Use as a context manager: leaving it ends the run there.
+    """The program on the host, with its stdin and stdout. Leaving the context manager ends the run there.
 
-    ``listener`` gets each line that ssh and the host print; without one they appear on stderr. Once ``cancel`` is set
-    the connection is dropped, and the run on the host ends with it.
-    Entering raises UsageError if the host cannot be reached or has no Skyline of this version.
+    ``listener`` gets each line that ssh and the host print. Without a listener, the lines appear on stderr.
+    Once ``cancel`` is set, the connection is dropped, and the run on the host ends with it. Entering raises
+    UsageError if the host cannot be reached or does not have this version of Skyline.
     """
 
     def __init__(
@@ -100,9 +100,9 @@ class HostConnection:
         return self._process.stdout
 
     def reason(self, otherwise: str) -> str:
-        """The last line that was printed and is not indented, as the end of a message.
+        """The last unindented line that was printed, as the end of a message.
 
-        ``otherwise`` takes its place where stderr shows all lines.
+        ``otherwise`` replaces it if stderr shows all lines.
         """
         if self._thread is None:
             return f"; {otherwise}"
@@ -122,7 +122,7 @@ class HostConnection:
         )
 
     def _version(self) -> str:
-        """The answer to ``skyline --version`` there; empty without Skyline."""
+        """The answer to ``skyline --version`` on the host. Empty without Skyline."""
         for _ in range(_MOST_LINES):
             line = self.from_host.readline(_LONGEST_LINE_BYTES)
             if not line:
@@ -175,7 +175,7 @@ class HostConnection:
         assert self._process.stderr is not None
         for data in self._process.stderr:
             line = data.decode("utf-8", "replace").rstrip("\r\n")
-            # Indented lines are those of a traceback or a hint.
+            # Indented lines belong to a traceback or a hint.
             if line[:1].strip():
                 self._last_line = line.removeprefix("skyline: ")
             listener(line)
@@ -188,7 +188,7 @@ class HostConnection:
         try:
             self._process.wait(_END_TIMEOUT_S)
         except BaseException as error:
-            # A second Ctrl+C waits no longer: the host ends the run when it finds the connection closed.
+            # A second Ctrl+C stops the wait: the host ends the run when it finds the connection closed.
             self._process.terminate()
             self._process.wait()
             if not isinstance(error, subprocess.TimeoutExpired):
@@ -198,9 +198,10 @@ class HostConnection:
 
 
 def remote_command(skyline: str) -> str:
-    """The command line for the host: in the environment of a login shell, its version, then ``skyline receive``.
+    """The command line for the host: in a login shell's environment, print the version, then run ``skyline receive``.
 
-    ``skyline`` is a command in the words of a POSIX shell; empty: the one on the PATH, or Python's module.
+    ``skyline`` is a command in the syntax of a POSIX shell. If empty, it is the one on the PATH, or Python's
+    module.
     """
     script = (
         f"{f'set -- {skyline}' if skyline else _FIND}; version=; "

@@ -56,7 +56,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The exit code of the command on the host, and the size of the profile in bytes (0: none)."""
+    """The exit code of the command on the host, and the size of the profile in bytes (0: no profile)."""
 
     code: int
     profile_bytes: int

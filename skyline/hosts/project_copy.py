@@ -19,23 +19,23 @@ _NAME = re.compile(r"[\w][\w.-]*")
 
 
 class ProjectCopy:
-    """A folder in the user's cache that holds the files of a project, and whatever else is put there.
+    """A folder in the user's cache with the files of a project, and any other files that are put there.
 
-    Only files that came with the project are deleted with it: data that lies in the folder stays.
+    Only files that came with the project are deleted with it. Other data in the folder remains.
     """
 
     def __init__(self, name: str) -> None:
         if not _NAME.fullmatch(name):
             raise UsageError(f"{name!r} is not the name of a project")
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        # Links are resolved, so that the script's paths begin with this one.
+        # Links are resolved, because the script's paths begin with this path.
         self.root = Path(os.path.realpath(cache / "skyline" / "projects" / name))
         self._list = self.root.with_name(f"{name}.json")
 
     def prepare(self, files: Sequence[ProjectFile]) -> tuple[int, ...]:
-        """Delete what the project has no longer, set links, and return the indexes of files to be written.
+        """Delete files that the project no longer has, set links, and return the indexes of files to be written.
 
-        Raises UsageError for a path that leaves the folder, OSError where the file system refuses.
+        Raises UsageError for a path that leaves the folder, OSError if the file system refuses.
         """
         self.root.mkdir(parents=True, exist_ok=True)
         before = self._known()
@@ -55,7 +55,7 @@ class ProjectCopy:
         return tuple(wanted)
 
     def write(self, file: ProjectFile, stream: IO[bytes], size: int) -> None:
-        """Take the contents of a file from the stream. Raises EOFError if it ends early."""
+        """Write a file with contents from the stream. Raises EOFError if the stream ends early."""
         place = self._place(file.path)
         place.parent.mkdir(parents=True, exist_ok=True)
         part_file = place.with_name(f".{place.name}.{os.getpid()}.part")
@@ -73,7 +73,7 @@ class ProjectCopy:
             part_file.unlink(missing_ok=True)
 
     def directory(self, relative: str) -> Path:
-        """The working directory of a run; it is made if it has no files."""
+        """The working directory of a run. It is created if the project has no files in it."""
         place = self._place(relative) if relative else self.root
         place.mkdir(parents=True, exist_ok=True)
         return place
@@ -100,7 +100,7 @@ class ProjectCopy:
         try:
             place = self._place(relative)
         except UsageError:
-            return  # a link was put in the place of its folder
+            return  # A link has replaced its folder.
         with contextlib.suppress(OSError):
             place.unlink()
         for folder in _folders_up_to(self.root, place):

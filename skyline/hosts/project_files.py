@@ -1,4 +1,4 @@
-"""The files of a project that a host gets: those that git does not ignore, up to a limit."""
+"""The files of a project that are sent to a host: those that git does not ignore, up to a limit."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from skyline.errors import UsageError
 from skyline.hosts.messages import PART_BYTES, ProjectFile
 
 LARGEST_BYTES = 500_000_000
-"""Largest project. Sources take a few MB; more is data, which belongs on the host itself."""
+"""Largest project in bytes. Sources take a few MB. Larger amounts are data, which belong on the host itself."""
 MOST_FILES = 50_000
-"""Most files of a project; each is read and hashed on both machines."""
+"""Largest number of files of a project. Each is read and hashed on both machines."""
 _LEFT_OUT = frozenset(
     {".git", ".hg", ".svn", ".skyline", "__pycache__", "node_modules", ".tox", ".nox"}
     | {".mypy_cache", ".pytest_cache", ".ruff_cache", ".ipynb_checkpoints"}
 )
-"""Folders that hold no source of the project."""
+"""Folders that contain no source of the project."""
 _NAMED = 3
 _NONE: Mapping[str, bytes] = {}
 
@@ -32,9 +32,9 @@ _NONE: Mapping[str, bytes] = {}
 def project_files(
     root: Path, script: Path, *, texts: Mapping[str, bytes] = _NONE, largest_bytes: int = LARGEST_BYTES
 ) -> tuple[ProjectFile, ...]:
-    """The files below ``root`` with their hashes: in a git repository those that are not ignored, and the script.
+    """The files below ``root`` with their hashes. In a git repository: those that are not ignored, and the script.
 
-    ``texts`` are the contents of files, by path relative to ``root``, that differ from the disk.
+    ``texts`` maps paths relative to ``root`` to contents that differ from the disk.
 
     Raises:
         UsageError: they are too many or too large, or one cannot be read.
@@ -46,7 +46,7 @@ def project_files(
         try:
             found = (root / path).lstat()
         except OSError:
-            continue  # git lists files that were deleted
+            continue  # git also lists deleted files.
         if stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode):
             sizes[path] = found.st_size
     _check_size(root, sizes, largest_bytes)
@@ -73,7 +73,7 @@ def _with_submodules(root: Path, paths: Iterable[Path]) -> Iterator[Path]:
     for path in paths:
         inside = root / path
         if inside.is_dir() and not inside.is_symlink():
-            # A repository in the repository, of which git lists the folder alone.
+            # For a nested repository, git lists only the folder.
             yield from (path / one for one in (_listed(inside) if (inside / ".git").exists() else ()))
         else:
             yield path

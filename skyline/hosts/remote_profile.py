@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HostRun:
-    """A run that is to be profiled on ``host``, in the folder that corresponds to ``directory``.
+    """A run to be profiled on ``host``, in the folder that corresponds to ``directory``.
 
-    ``skyline`` is the command that starts Skyline there (empty: the usual one), ``words`` the script or launcher with
-    its arguments; ``named`` is the word among them that names the script, empty where ``module`` does. ``options`` are
-    those of ``skyline profile``, ``variables`` are added to the environment. ``texts`` are (path, text) pairs that
-    take the place of files of the project, as for unsaved buffers.
+    ``skyline`` is the command that starts Skyline there (empty: the usual one). ``words`` are the script or
+    launcher with its arguments. ``named`` is the word among them that names the script, empty if ``module``
+    does. ``options`` are options of ``skyline profile``. ``variables`` are added to the environment.
+    ``texts`` are (path, text) pairs that replace files of the project, for example with unsaved buffers.
     """
 
     host: str
@@ -58,8 +58,8 @@ def profile_on_host(
 ) -> Profile:
     """The profile from the host, with the paths of this machine.
 
-    ``tell`` gets remarks about the copy. ``listener`` gets each line of progress and of the script's output; without
-    one they appear on stderr.
+    ``tell`` gets remarks about the copy. ``listener`` gets each line of progress and of the script's output.
+    Without a listener, the lines appear on stderr.
 
     Raises:
         UsageError: the project is too large, the host cannot be reached or has no Skyline of this version.
@@ -99,7 +99,7 @@ def profile_on_host(
 
 
 class _Failed(SkylineError):
-    """The command on the host failed, and printed its own message."""
+    """The command on the host failed and printed its own message."""
 
     def __init__(self, host: str, code: int, reason: str) -> None:
         super().__init__(f"nothing was measured on {host}{reason}")
@@ -108,7 +108,7 @@ class _Failed(SkylineError):
 
 
 def _texts(root: Path, texts: tuple[tuple[str, str], ...]) -> dict[str, bytes]:
-    """The texts of files below ``root``, by path relative to it."""
+    """The texts of files below ``root``, by their paths relative to it."""
     return {
         Path(path).relative_to(root).as_posix(): text.encode("utf-8")
         for path, text in texts

@@ -1,4 +1,4 @@
-"""Several processes of one training job: their clocks aligned, who waits for whom, and the job run as a whole.
+"""The processes of one training job: aligns their clocks, finds who waits for whom, and simulates the whole job.
 
 The names below are loaded when they are first used::
 

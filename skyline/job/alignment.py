@@ -1,4 +1,4 @@
-"""The ranks of a job on one clock, by the collectives that they have in common."""
+"""Puts the ranks of a job on one clock, by the collectives that they share."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from skyline.job.rank_work import RankWork
 from skyline.lazy_dataclass import dataclass
 
 _ALIKE = frozenset({"all_reduce", "broadcast", "reduce"})
-"""Collectives into which every rank puts the same number of elements."""
+"""Collectives to which every rank contributes the same number of elements."""
 _FURTHEST = 2_000
-"""Windows of recording that begin this many collectives apart are still put together."""
+"""The largest number of collectives by which the starts of two recordings may differ and still be matched."""
 _CLOSE_US = 5.0
-"""Ends of one collective on two ranks that differ by less tell nothing: GPUs' clocks are aligned to about this."""
+"""The accuracy of GPU clocks: a smaller difference between the ends of a collective on two ranks is no evidence."""
 _MUCH_BETTER = 10.0
-"""So much better must ends agree under another shift to outweigh the numbers of steps and the counterparts."""
+"""The factor by which the ends must agree better under a shift to outweigh step numbers and counterparts."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChannelCollectives:
-    """One rank's collectives of one channel, in their order."""
+    """One rank's collectives of one channel, in order."""
 
     row: Ids
-    """Row among the rank's exchanges."""
+    """The row among the rank's exchanges."""
     kind: Indices
     """One number for each different kind and size, common to all ranks."""
     end_us: Times
     step: Indices
-    """Number of the step in which it began; 0 for all where steps are not marked."""
+    """The number of the step in which it began; 0 for all if steps are not marked."""
 
     def __len__(self) -> int:
         return len(self.row)
@@ -40,20 +40,20 @@ class ChannelCollectives:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Row ``i`` of the first rank is row ``i + shift`` of the second."""
+    """Row ``i`` of the first rank corresponds to row ``i + shift`` of the second."""
 
     shift: int
     first: int
     """The first row of the first rank that has a counterpart."""
     count: int
     residual_us: float
-    """Median distance of the ends from one another, once the clocks' difference is taken off."""
+    """The median distance between the ends, after the clocks' difference is subtracted."""
     steps_apart: float
-    """Number of steps by which the second rank counts them later, by the median."""
+    """The median number of steps by which the second rank counts them later."""
 
 
 def run_of(work: RankWork, rows: Ids, kinds: dict[tuple[str, int], int]) -> ChannelCollectives:
-    """Some of a rank's collectives; ``kinds`` is a table that all ranks share, and grows."""
+    """Some of a rank's collectives; ``kinds`` is a table that all ranks share and extend."""
     exchanges = work.exchanges
     names = [exchanges.kinds[int(kind)] for kind in exchanges.kind[rows]]
     sizes = map(int, exchanges.elements[rows])
@@ -71,12 +71,12 @@ def run_of(work: RankWork, rows: Ids, kinds: dict[tuple[str, int], int]) -> Chan
 
 
 def match(one: ChannelCollectives, other: ChannelCollectives) -> Match | None:
-    """Put two ranks' collectives of one channel together; None where no shift makes their kinds agree.
+    """Matches two ranks' collectives of one channel; None if no shift makes their kinds agree.
 
-    Recording may have begun at another collective on each rank, and clocks cannot tell by how many: so every
-    shift is tried under which all kinds agree. Under the right one the ends differ by the clocks' difference
-    and little else, under a wrong one by what steps differ from one another. Where that is too little to
-    tell, the numbers of the steps decide, and then how many collectives have a counterpart.
+    Each rank's recording may begin at another collective, and clocks cannot show by how many. So every shift
+    is tried under which all kinds agree. Under the right shift, the ends differ by little more than the
+    clocks' difference; under a wrong one, by the differences between steps. If these are too small, the
+    numbers of the steps decide, and then the number of collectives with a counterpart.
     """
     fewest = min(len(one), len(other))
     needed = max(1, fewest if fewest <= 3 else max(3, (fewest + 1) // 2))
@@ -87,7 +87,7 @@ def match(one: ChannelCollectives, other: ChannelCollectives) -> Match | None:
         and unshifted.steps_apart == 0
         and unshifted.residual_us <= _CLOSE_US
     ):
-        return unshifted  # what follows could not choose another
+        return unshifted  # the search below could not choose another one
     furthest = min(_FURTHEST, max(len(one), len(other)))
     shifts = (_shifted(one, other, shift, needed) for shift in range(-furthest, furthest + 1))
     found = [shifted for shifted in shifts if shifted is not None]
@@ -121,17 +121,17 @@ def _spread(values: npt.NDArray[np.float64]) -> float:
 
 
 _ROUNDS = 4
-"""Of taking medians in turn; after the second nothing moves by more than rounding."""
+"""The number of rounds of taking medians; after the second, only rounding errors change."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Instances:
-    """A row per collective that at least two of the ranks recorded, by when it ended on the common clock."""
+    """A row per collective that at least two of the ranks recorded, by its end on the common clock."""
 
     kind: tuple[str, ...]
     channel: tuple[str, ...]
     row: npt.NDArray[np.int32]
-    """``row[rank, instance]``: row among the rank's exchanges, -1 where that rank has none."""
+    """``row[rank, instance]``: the row among the rank's exchanges, -1 if that rank has none."""
 
     def __len__(self) -> int:
         return self.row.shape[1]
@@ -139,17 +139,17 @@ class Instances:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Alignment:
-    """``shift_us[rank]`` is added to a rank's own times to have them on the clock of the first rank's trace."""
+    """``shift_us[rank]``, added to a rank's own times, gives times on the clock of the first rank's trace."""
 
     ranks: tuple[RankWork, ...]
     instances: Instances
     shift_us: Times
     residual_us: Times
-    """By rank: the median distance of its ends of collectives from when they ended for all; NaN without any."""
+    """By rank, the median distance of its ends of collectives from the common ends; NaN without any."""
     clock_us: Times
-    """Lead of each rank's clock over the first rank's; NaN without common collectives."""
+    """The lead of each rank's clock over the first rank's; NaN without common collectives."""
     alone: tuple[str, ...]
-    """Channels whose collectives do not agree between ranks, or that one rank alone has."""
+    """Channels whose collectives do not agree between ranks, or that only one rank has."""
 
     @property
     def together(self) -> bool:
@@ -158,12 +158,12 @@ class Alignment:
 
     @property
     def start_us(self) -> npt.NDArray[np.float64]:
-        """``[rank, instance]`` on the common clock, NaN where that rank has none."""
+        """``[rank, instance]`` on the common clock, NaN if that rank has none."""
         return self._times([one.exchanges.start_us for one in self.ranks])
 
     @property
     def end_us(self) -> npt.NDArray[np.float64]:
-        """``[rank, instance]`` on the common clock, NaN where that rank has none."""
+        """``[rank, instance]`` on the common clock, NaN if that rank has none."""
         return self._times([one.exchanges.end_us for one in self.ranks])
 
     def _times(self, columns: list[Times]) -> npt.NDArray[np.float64]:
@@ -172,11 +172,11 @@ class Alignment:
 
 
 def align(ranks: Sequence[RankWork]) -> Alignment:
-    """Match collectives, and shift each rank's times so that what ended together ends together.
+    """Matches collectives, and shifts each rank's times so that common ends coincide.
 
-    The clocks of machines differ by more than a collective lasts, so clocks are not used: the end of a
-    collective is common to all that take part, and a rank's shift is the median over all of its collectives.
-    Ranks that have no collective in common, not even through others, are left on their own clocks.
+    The clocks of machines differ by more than the length of a collective, so they are not used. The end of a
+    collective is common to all its ranks, and a rank's shift is the median over all of its collectives. Ranks
+    without a common collective, not even through others, remain on their own clocks.
     """
     found: list[npt.NDArray[np.int32]] = []
     kinds: list[str] = []
@@ -217,7 +217,7 @@ def align(ranks: Sequence[RankWork]) -> Alignment:
 
 
 def own_times(columns: list[Times], row: npt.NDArray[np.int32]) -> npt.NDArray[np.float64]:
-    """``[rank, instance]`` from a column of each rank's exchanges, NaN where a rank has none."""
+    """``[rank, instance]`` from a column of each rank's exchanges, NaN if a rank has none."""
     filled = np.full(row.shape, np.nan)
     for place, column in enumerate(columns):
         present = row[place] >= 0
@@ -226,7 +226,7 @@ def own_times(columns: list[Times], row: npt.NDArray[np.int32]) -> npt.NDArray[n
 
 
 def _names(ranks: Sequence[RankWork]) -> list[dict[str, str]]:
-    """Common names of each rank's channels: where streams are numbered differently, by their order."""
+    """Common names of each rank's channels; differently numbered streams are named by their order."""
     streams = [sorted(_streams(one.exchanges), key=_number) for one in ranks]
     if all(mine == streams[0] for mine in streams):
         return [{} for _ in ranks]
@@ -258,7 +258,7 @@ def _kind(exchanges: Exchanges, row: int) -> str:
 def _matched(
     ranks: Sequence[RankWork], rows: list[Ids], members: list[int]
 ) -> tuple[npt.NDArray[np.int32], bool]:
-    """``[rank, place in the sequence of the rank that has most]``, and whether all of the members agree."""
+    """``[rank, place in the longest sequence of a rank]``, and whether all of the members agree."""
     kinds: dict[tuple[str, int], int] = {}
     runs = [run_of(ranks[place], mine, kinds) for place, mine in zip(members, rows, strict=True)]
     longest = max(range(len(members)), key=lambda at: len(runs[at]))
@@ -280,7 +280,7 @@ def _matched(
 def _shifts(
     ranks: Sequence[RankWork], row: npt.NDArray[np.int32]
 ) -> tuple[Times, Times, npt.NDArray[np.bool_]]:
-    """The shift of each rank, how well it fits, and whether it is connected to the first rank."""
+    """The shift of each rank, its residual, and whether it is connected to the first rank."""
     ends = own_times([one.exchanges.end_us for one in ranks], row)
     shift = np.array([(one.base_ns - ranks[0].base_ns) / 1e3 for one in ranks])
     placed = np.zeros(len(ranks), np.bool_)
@@ -306,7 +306,7 @@ def _shifts(
 
 
 def _place_neighbours(ends: npt.NDArray[np.float64], shift: Times, placed: npt.NDArray[np.bool_]) -> None:
-    """Place every rank that shares a collective with a placed one, and so on; a first guess of its shift."""
+    """Places every rank that shares a collective with a placed one, repeatedly, as a first guess of its shift."""
     while True:
         known = np.where(placed[:, None], ends + shift[:, None], np.nan)
         met = ~np.isnan(known).all(axis=0)

@@ -1,4 +1,4 @@
-"""Collective operations as they ran on one rank: waiting for the others included."""
+"""Collective operations as they ran on one rank, including the wait for the others."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _KINDS = (
     "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv", "barrier",
     "reduce", "gather", "scatter", "send", "recv",
 )  # fmt: skip
-"""Longer words before the words that they contain."""
+"""The kinds; longer words come before words that they contain."""
 POINT_TO_POINT = frozenset({"send", "recv"})
-"""Between two ranks, under different names on either side."""
+"""Operations between two ranks, with different names on either side."""
 _ON_HOST = re.compile(r"(gloo|mpi|ucc):\w+")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Exchanges:
-    """A row per collective, by start; times in µs on the trace's own clock.
+    """A row per collective, sorted by start; times in µs on the trace's own clock.
 
-    A channel is where collectives run one after another in the same order on every rank: a process group where
-    the trace names it, else a stream, else all that the host's threads exchange.
+    A channel is a place where collectives run one after another, in the same order on every rank: a process
+    group if the trace names it, else a stream, else all exchanges of the host's threads.
     """
 
     kinds: tuple[str, ...]
@@ -36,11 +36,11 @@ class Exchanges:
     channels: tuple[str, ...]
     channel: Ids
     elements: Indices
-    """Number of elements put in; 0 where unknown."""
+    """The number of input elements; 0 if unknown."""
     start_us: Times
     end_us: Times
     event: Ids
-    """Row of the trace."""
+    """The row of the trace."""
 
     def __len__(self) -> int:
         return len(self.start_us)
@@ -53,10 +53,10 @@ def kind_of(name: str) -> str:
 
 
 def exchanges(trace: ProfilerTrace) -> Exchanges:
-    """The collectives of a trace: kernels of NCCL and RCCL; without any, what gloo, MPI and UCC did on host threads.
+    """The collectives of a trace: kernels of NCCL and RCCL; without any, those of gloo, MPI and UCC on host threads.
 
-    ``nccl:…`` annotations are left aside: on the host they last as long as the launch does. Host collectives
-    next to kernels are left aside as well: jobs on GPUs use them now and then to agree on something.
+    ``nccl:…`` annotations are ignored, since on the host they only last as long as the launch. Host
+    collectives next to kernels are ignored as well: GPU jobs occasionally use them to agree on something.
     """
     chosen = (trace.category == Category.KERNEL) & names_of(trace).collective
     if not chosen.any():

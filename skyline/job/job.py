@@ -1,4 +1,4 @@
-"""A training job of several ranks: read, aligned, taken apart and run as a whole."""
+"""A training job of several ranks: read, aligned, analysed and simulated as a whole."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from skyline.lazy_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """The traces by rank, and what has to be said about them."""
+    """The traces by rank, and notes on them."""
 
     traces: tuple[RankTrace, ...]
     world_size: int
-    """0 where no trace says."""
+    """0 if no trace says."""
     missing: tuple[int, ...]
-    """Ranks of the job of which there is no trace."""
+    """Ranks of the job without a trace."""
     notes: tuple[str, ...]
 
 
 def members(read: Iterable[RankTrace | Unread]) -> Members:
-    """Sort what was read into a job.
+    """Combines traces into a job.
 
     Raises:
         UsageError: nothing could be read, or the traces are of jobs of different sizes.
@@ -66,7 +66,7 @@ def members(read: Iterable[RankTrace | Unread]) -> Members:
 
 
 def _numbered(found: list[RankTrace], notes: list[str]) -> list[RankTrace]:
-    """Ranks for traces that say none, from their file's order; the numbers that are free."""
+    """Gives ranks to traces without one: the free numbers, in the order of their files."""
     taken = {one.work.rank for one in found}
     unknown = sorted((one for one in found if one.work.rank < 0), key=lambda one: one.work.file)
     if not unknown:
@@ -103,15 +103,15 @@ class Evened:
     """The job with its straggler as fast as another rank."""
 
     straggler: int
-    """Place among the ranks."""
+    """The place of the straggler among the ranks."""
     model: int
-    """Place of the rank that it does its work as fast as."""
+    """The place of the rank whose speed it gets."""
     times: JobTimes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Job:
-    """All that is known of the ranks of a job; what is per rank stands in the order of the ranks."""
+    """All that is known of a job's ranks; data per rank is in the order of the ranks."""
 
     members: Members
     alignment: Alignment
@@ -120,18 +120,18 @@ class Job:
     shares: tuple[Shares, ...]
     late: tuple[Lateness, ...]
     straggler: int | None
-    """Place of the rank that the others wait for; None where none stands out."""
+    """The place of the rank that the others wait for. None if no rank stands out."""
     measured: JobTimes
     simulated: JobTimes | None
-    """None where ranks ran collectives of different channels in contradictory orders."""
+    """None if ranks ran collectives of different channels in contradictory orders."""
     evened: Evened | None
-    """None where no rank stands out, or the others do other work."""
+    """None if no rank stands out, or the others do different work."""
     changed: JobTimes | None
-    """Under the what-if that the traces were read with; None without one."""
+    """The times under the what-if that was applied to the traces. None without one."""
 
     @property
     def replay_error(self) -> float | None:
-        """Relative difference between the simulated and the measured time of the whole recording."""
+        """The relative difference between the simulated and the measured time of the whole recording."""
         whole = self.measured.whole_us
         if self.simulated is None:
             return None
@@ -139,13 +139,13 @@ class Job:
 
     @property
     def entry_us(self) -> float:
-        """The longest that a rank waited at the first collective that it met others in."""
+        """The longest wait of a rank at its first collective with other ranks."""
         waited = self.split.waiting_us[:, self.split.entry]
         return float(np.nanmax(waited)) if waited.size else 0.0
 
 
 def job_of(read: Iterable[RankTrace | Unread]) -> Job:
-    """Work out the job from its ranks.
+    """The job of these ranks.
 
     Raises:
         UsageError: nothing could be read, or the traces are of jobs of different sizes.
@@ -172,7 +172,7 @@ def job_of(read: Iterable[RankTrace | Unread]) -> Job:
 
 
 def _simulated(alignment: Alignment, split: CollectiveWaits, graphs: Sequence[RankGraph]) -> JobTimes | None:
-    """A broadcast is over for its root before others arrive: so orders of channels may contradict one another."""
+    """The simulated times. None for contradictory orders: a broadcast ends for its root before others arrive."""
     try:
         return simulated(alignment, split, graphs)
     except CyclicGraph:
@@ -197,22 +197,22 @@ def _evened(
 
 
 def typical(alignment: Alignment, split: CollectiveWaits, but: int) -> int | None:
-    """Place of the middle one of the other ranks, by the time it spends waiting; None where there is no other."""
+    """The place of the rank with the median waiting time among the others. None if there is no other."""
     waited = np.nansum(np.where(split.entry, 0.0, split.waiting_us), axis=1)
     others = sorted(
         (place for place in range(len(alignment.ranks)) if place != but), key=lambda at: waited[at]
     )
-    # Of two in the middle the one that waits longer is the faster one: the gain is then no underestimate.
+    # Of the two in the middle, the one that waits longer is faster, so the gain is not underestimated.
     return others[len(others) // 2] if others else None
 
 
 def as_fast_as(
     alignment: Alignment, graphs: Sequence[RankGraph], place: int, model: int
 ) -> tuple[RankGraph, ...] | None:
-    """The graphs with one rank doing its work as another one does, between the same collectives.
+    """The graphs with one rank working as fast as another one between the same collectives.
 
-    It begins its recording when it did. None where the two do not take part in the same collectives, or did not
-    record as many steps: then nothing says which work corresponds to which.
+    The start of its recording stays. None if the two do not take part in the same collectives, or recorded
+    different numbers of steps: then their work cannot be matched.
     """
     rows, model_rows = alignment.instances.row[place], alignment.instances.row[model]
     if not np.array_equal(rows >= 0, model_rows >= 0) or not (rows >= 0).any():
@@ -227,25 +227,25 @@ def as_fast_as(
 
 
 _STANDS_OUT = 0.5
-"""Share of all lateness from which one rank is called the straggler."""
+"""The share of all lateness from which one rank is called the straggler."""
 _MATTERS = 0.01
-"""Share of the steps that its lateness must reach."""
+"""The share of the steps that its lateness must reach."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lateness:
-    """One rank, over the collectives of the recording but for the first that it meets others in."""
+    """One rank, over the collectives of the recording except the first one with other ranks."""
 
     last: int
-    """Number of collectives at which it alone arrived last."""
+    """The number of collectives at which only this rank arrived last."""
     of: int
-    """In how many it took part with another recorded rank."""
+    """The number of collectives that it shared with another recorded rank."""
     behind_us: float
-    """Delay against the median of the others, summed over the collectives at which it was last."""
+    """The delay relative to the median of the others, summed over the collectives at which it was last."""
 
 
 def lateness(alignment: Alignment, split: CollectiveWaits) -> tuple[Lateness, ...]:
-    """By rank."""
+    """The lateness of each rank."""
     counted = ~split.entry
     return tuple(
         Lateness(
@@ -258,7 +258,7 @@ def lateness(alignment: Alignment, split: CollectiveWaits) -> tuple[Lateness, ..
 
 
 def straggler(alignment: Alignment, late: tuple[Lateness, ...]) -> int | None:
-    """Place of the rank that most of the lateness comes from; None where no rank stands out."""
+    """The place of the rank that causes most of the lateness. None if no rank stands out."""
     if not late:
         return None
     whole = sum(one.behind_us for one in late)

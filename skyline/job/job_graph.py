@@ -1,4 +1,4 @@
-"""The graphs of all ranks as one: a collective begins for all when the last of them has arrived."""
+"""The graphs of all ranks combined: a collective begins for all when the last of them has arrived."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from skyline.trace.record import Phase
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JobGraph:
-    """One graph of several ranks. Its time 0 is the beginning of the first one to begin.
+    """One graph of several ranks. Its time 0 is the earliest beginning of a rank.
 
-    Lanes are called ``rank 3 stream 7``. Each collective stands on its lane as two tasks: the arrival, which
-    takes no time, and the exchange. The exchange waits for the meeting of all that take part.
+    Lanes have names such as ``rank 3 stream 7``. Each collective has two tasks on its lane: the arrival,
+    which takes no time, and the exchange. The exchange waits for the meeting of all ranks that take part.
     """
 
     graph: Graph
     first: Indices
-    """For each rank its first task; its tasks run up to the next one's. Task 0 is the job's beginning."""
+    """The first task of each rank; its tasks end before the next rank's first. Task 0 is the job's beginning."""
     exchange: tuple[Indices, ...]
-    """For each rank the task of each of its exchanges, -1 where there is none; its arrival stands before it."""
+    """For each rank, the task of each of its exchanges, -1 if there is none; the arrival is the task before it."""
     step_end: tuple[Indices, ...]
-    """For each rank the tasks at whose start its steps are over."""
+    """For each rank, the tasks whose starts end its steps."""
     begin_us: float
-    """When its time 0 was, on the common clock."""
+    """Its time 0 on the common clock."""
 
 
 def joined(alignment: Alignment, split: CollectiveWaits, graphs: Sequence[RankGraph]) -> JobGraph:
-    """Put the ranks' graphs together, each beginning when it did, exchanges taking what they took without waiting."""
+    """Joins the ranks' graphs, each with its own beginning, and exchanges that take their time without waiting."""
     begins = [graph.begin_us + float(shift) for graph, shift in zip(graphs, alignment.shift_us, strict=True)]
     begin = min(begins)
     tasks = [_point("job begins", "job")]
@@ -55,7 +55,7 @@ def joined(alignment: Alignment, split: CollectiveWaits, graphs: Sequence[RankGr
         arriving[cut] = 1
         moved = np.arange(len(one.graph)) + np.cumsum(arriving) + count
         rows = np.repeat(np.arange(len(one.graph)), 1 + arriving)
-        # Of the two rows of an exchange the first is the arrival.
+        # The first of the two rows of an exchange is the arrival.
         is_arrival = np.append(rows[1:] == rows[:-1], False)
         tasks.append(_named(one.graph.tasks.taken(rows), alignment.ranks[place].rank, is_arrival))
         durations.append(np.where(is_arrival, 0.0, took[rows]))
@@ -88,7 +88,7 @@ def joined(alignment: Alignment, split: CollectiveWaits, graphs: Sequence[RankGr
 def _transfers(
     alignment: Alignment, split: CollectiveWaits, place: int, one: RankGraph
 ) -> tuple[Times, Indices]:
-    """Duration of each task without waiting for other ranks, and the exchanges that meet others."""
+    """The duration of each task without waits for other ranks, and the exchanges with other ranks."""
     took = one.graph.durations.copy()
     rows = alignment.instances.row[place]
     shared = np.flatnonzero(rows >= 0)
@@ -114,7 +114,7 @@ def _point(name: str, lane: str) -> Tasks:
 def _meetings(
     alignment: Alignment, exchanges: list[Indices], first: int
 ) -> tuple[list[Tasks], list[Dependencies]]:
-    """A task without length per collective: after every arrival, and before every exchange."""
+    """A task without length per collective, after every arrival and before every exchange."""
     row = alignment.instances.row
     present = np.zeros(row.shape, np.bool_)
     for place, tasks in enumerate(exchanges):
@@ -144,9 +144,10 @@ def _meetings(
 
 
 def _tracks(alignment: Alignment, used: Indices) -> tuple[Indices, Ids, tuple[str, ...]]:
-    """Meetings by channel, each channel's in the order in which its ranks have them, and the lane of each.
+    """Meetings by channel, in the order of the channel's ranks, and the lane of each.
 
-    Collectives of a channel that ran at once have lanes of their own, so that none has to wait for another's end.
+    Collectives of a channel that ran at the same time have separate lanes, so that none waits for another's
+    end.
     """
     instances = alignment.instances
     begin, end = np.nanmax(alignment.start_us, axis=0), np.nanmax(alignment.end_us, axis=0)
@@ -156,7 +157,7 @@ def _tracks(alignment: Alignment, used: Indices) -> tuple[Indices, Ids, tuple[st
     lane_of: list[Ids] = []
     for channel in dict.fromkeys(channel_of.tolist()):
         mine = used[channel_of == channel]
-        # One of the ranks has them all: the one that the others were compared with.
+        # One of the ranks has all of them: the one with which the others were compared.
         whole = int(np.argmax((instances.row[:, mine] >= 0).sum(axis=1)))
         mine = mine[np.argsort(instances.row[whole, mine], kind="stable")]
         track = side_by_side(begin[mine], end[mine])

@@ -1,4 +1,4 @@
-"""One rank's graph, with what ties it to the other ranks."""
+"""One rank's graph, with its links to the other ranks."""
 
 from __future__ import annotations
 
@@ -14,27 +14,28 @@ from skyline.trace.record import Phase
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RankGraph:
-    """A graph of everything the rank did, or of its collectives alone with the work between them as lags."""
+    """A graph of all work of the rank, or of only its collectives, with the work between them as lags."""
 
     graph: Graph
     exchange: Indices
-    """For each of the rank's exchanges its task, -1 where the graph has none."""
+    """The task of each of the rank's exchanges, -1 if the graph has none."""
     step_end: Indices
-    """For each step the task at whose start the step is over."""
+    """For each step the task whose start ends the step."""
     begin_us: float
-    """When the graph's time 0 was, in µs on the trace's clock."""
+    """The graph's time 0, in µs on the trace's clock."""
     pace: Times | None = None
-    """For each exchange how many times as long its transfer takes in a what-if; None: as measured."""
+    """For each exchange the factor of its transfer time in a what-if; None: as measured."""
     reduced: bool = False
-    """True if work is kept as lags only."""
+    """True if work is only kept as lags."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Links:
     """The work of a rank between its collectives, as the least time from one point to another.
 
-    Points are numbered: 0 is the beginning, then a number for each exchange, then one for each step's end.
-    An exchange is reached when the rank arrives at it, and left when it ends; with ``from_start`` when it arrives.
+    Points are numbered: 0 is the beginning, then one number per exchange, then one per end of a step. The
+    time to an exchange ends at the rank's arrival. The time from an exchange begins at its end, or at the
+    arrival with ``from_start``.
     """
 
     source: Indices

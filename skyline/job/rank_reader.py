@@ -1,4 +1,4 @@
-"""The traces of a job's ranks; each is read, and what a job needs of it kept, in a process of its own."""
+"""Reads the traces of a job's ranks; each is read and reduced in its own process."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from skyline.trace.kineto.reader import read
 
 _NEVER = float("-inf")
 _REMEMBERED = 100
-"""Collectives; what lies further back is forgotten a little later than it could be, which changes no result."""
+"""The number of collectives after which points are forgotten; this only saves memory and changes no result."""
 _Since = tuple[dict[int, float], float]
-"""By point: how long after it something is at the least, as a table that tasks share, and a number to add."""
+"""The least time after each point, as a table that tasks share and a number to add."""
 
 
 def reduced(rank: RankGraph) -> RankGraph:
     """The same rank, with everything between two of its collectives as one least time.
 
-    Simulation under a fixed order adds and takes maxima, nothing else, so the reduction is exact: however long
-    the collectives come to take, arrivals at them and ends of steps come out as in the whole graph. The
-    result has no tasks: changes of tasks are made before the reduction.
+    A simulation in a fixed order only adds and takes maxima, so the reduction is exact: for any duration of
+    the collectives, arrivals and ends of steps are the same as in the whole graph. The result has no tasks,
+    so changes of tasks must be made before the reduction.
     """
     kept = np.flatnonzero(rank.exchange >= 0)
     exchange = rank.exchange[kept]
@@ -48,18 +48,18 @@ def reduced(rank: RankGraph) -> RankGraph:
 
 
 class _Walk:
-    """One pass over the tasks, each of which learns how long after which points it starts at the least.
+    """One pass over the tasks that computes the least time from earlier points to the start of each task.
 
-    Points are the beginning (0), the end of each collective (its number, from 1) and the arrival at it (the
-    same, negative). A point is forgotten where a later one bounds the task as much in any case: at each task
-    few are left, so that the pass takes hardly longer than a simulation.
+    Points are the beginning (0), the end of each collective (its number, from 1) and the arrival at it (its
+    negative number). A point is forgotten if a later one always bounds the task as much. Few points remain at
+    each task, so the pass takes hardly longer than a simulation.
     """
 
     def __init__(self, rank: RankGraph, exchange: list[int]) -> None:
         self._rank = rank
         self._number = {task: number for number, task in enumerate(exchange, 1)}
         self._arrival: dict[int, dict[int, float]] = {0: {0: 0.0}}
-        """By collective: how long after each earlier point one arrives at it, through others if need be."""
+        """For each collective, the time from each earlier point to its arrival, maybe through other collectives."""
 
     def links(self) -> Links:
         """The least times from points to collectives and ends of steps."""
@@ -96,7 +96,7 @@ class _Walk:
         return self._as_columns(reached)
 
     def _both(self, one: _Since, other: _Since) -> _Since:
-        """The tasks that wait for both."""
+        """The bounds of a task that waits for both."""
         (mine, plus), (theirs, more) = one, other
         if mine is theirs:
             return one if plus >= more else other
@@ -108,7 +108,7 @@ class _Walk:
         return {point: time for point, time in merged.items() if not self._outlasted(point, merged)}, 0.0
 
     def _outlasted(self, point: int, times: dict[int, float]) -> bool:
-        """True if a later point bounds the task at least as much, however long collectives take."""
+        """True if a later point bounds the task at least as much, for any duration of the collectives."""
         bound = times[point]
         return any(
             other != point and self._arrival[abs(other)].get(point, _NEVER) + time >= bound
@@ -123,7 +123,7 @@ class _Walk:
                     continue
                 found[earlier] = max(found.get(earlier, _NEVER), passed + time)
             found[point] = max(found.get(point, _NEVER), time)
-        # Its own arrival comes no later than its end.
+        # A collective's arrival is never later than its end.
         found[-number] = 0.0
         self._arrival[number] = found
 
@@ -152,12 +152,12 @@ def _plain(since: _Since) -> dict[int, float]:
 
 
 Change = Callable[[Graph], Graph]
-"""A what-if: other times, other dependencies, added tasks; the collectives and the ends of the steps stay."""
+"""A what-if: other times or dependencies, or added tasks; collectives and ends of steps stay."""
 
 
 @dataclass(frozen=True, slots=True)
 class RankTrace:
-    """One rank: what it did, how its collectives depend on one another, and that again under a what-if."""
+    """One rank: its work, the graph of its collectives, and that graph under a what-if."""
 
     work: RankWork
     graph: RankGraph
@@ -166,7 +166,7 @@ class RankTrace:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A file of the job that could not be used, and why."""
+    """A file of the job that could not be used, and the reason."""
 
     file: str
     reason: str
@@ -177,14 +177,14 @@ class RankReader:
     """Reads a rank's trace, and keeps its collectives and the work between them; can be sent to other processes."""
 
     change: Change | None = None
-    """A what-if that is asked of the rank as well, while all its tasks are at hand."""
+    """A what-if for the rank, applied while all its tasks are in memory."""
     ranks: tuple[int, ...] | None = None
-    """The ranks that it is about; None for all."""
+    """The ranks to which the what-if applies; None for all."""
     whatif: Callable[[ProfilerTrace], Graph] | None = None
-    """The same where the change needs the rank's own trace; in place of ``change``."""
+    """A what-if that needs the rank's own trace, in place of ``change``."""
 
     def __call__(self, path: str) -> RankTrace | Unread:
-        """A file of no use stops no other. Raises UsageError where the what-if removes a collective or a step's end."""
+        """Reads a file; ``Unread`` if unusable. Raises UsageError if the what-if removes a collective or step end."""
         try:
             trace = read(Path(path))
             work = rank_work(trace, path)
@@ -203,14 +203,14 @@ class RankReader:
 
 
 def read_whole(path: str) -> RankTrace:
-    """One rank with every task, for whoever joins whole graphs. Raises UsageError for what is no trace."""
+    """One rank with every task, for joining whole graphs. Raises UsageError for a file that is no trace."""
     trace = read(Path(path))
     work = rank_work(trace, path)
     return RankTrace(work, rank_graph(trace, work))
 
 
 def _changed(one: RankTrace, graph: Graph) -> RankGraph:
-    """The rank under a what-if. A collective takes as many times as long as its task does in the changed graph."""
+    """The rank under a what-if. A collective's time changes by the same factor as its task in the changed graph."""
     kept = one.graph
     present = kept.exchange >= 0
     exchange, step_end = kept.exchange.copy(), kept.step_end
@@ -224,7 +224,7 @@ def _changed(one: RankTrace, graph: Graph) -> RankGraph:
 
 
 def _places(before: Graph, after: Graph, wanted: Indices) -> Indices:
-    """Places of the wanted tasks in the changed graph: each is the same one of the tasks with its origin.
+    """The places of the wanted tasks in the changed graph, matched by origin and order.
 
     Raises UsageError if the change adds or removes tasks of one of these origins.
     """
@@ -245,7 +245,7 @@ def _places(before: Graph, after: Graph, wanted: Indices) -> Indices:
 def rank_graph(trace: ProfilerTrace, work: RankWork) -> RankGraph:
     """The rank with every task.
 
-    Where its collectives ran on host threads, which wait for them in ways that no trace records, what is between
+    If its collectives ran on host threads, the waits for them are recorded in no trace, so the work between
     them is kept as measured.
     """
     exchanges = work.exchanges
@@ -270,22 +270,22 @@ def _last_of(graph: Graph, lane: str) -> int:
 
 
 _SETTLES_US = 1000.0
-"""On a busy machine a thread that ran a collective notes its end up to this long after who waited for it goes on."""
+"""On a busy machine, a thread may record the end of a collective this long after the waiting thread continues."""
 
 
 def as_measured(one: RankWork) -> RankGraph:
-    """Each collective is taken to follow the last one that was over when it began, as long after it as measured.
+    """Links each collective to the last one that had ended when it began, with the measured time between them.
 
-    Where none was, it follows the arrival at the one before, or the beginning of the steps. So overlap with
-    other collectives is kept; that the host may have run ahead of one, and need not have waited for it, is not
-    seen.
+    Without such a collective, it follows the arrival at the previous one, or the beginning of the steps.
+    Overlap with other collectives is preserved. The graph cannot show that the host ran ahead of a collective
+    and did not have to wait for it.
     """
     start, end = one.exchanges.start_us, one.exchanges.end_us
     count = len(start)
     points = np.concatenate([start, one.step_end_us])
     settled = end - np.minimum(_SETTLES_US, (end - start) / 2)
     order = np.argsort(settled, kind="stable")
-    # Of exchanges that are over at a point, the one that was over last. None is over before it begins itself.
+    # The last of the exchanges that have ended at a point. No exchange has ended before its own beginning.
     over = np.concatenate(
         [
             np.searchsorted(settled[order], start),
@@ -319,10 +319,10 @@ class ScaleNamed:
     """A change of a graph that can be sent to other processes."""
 
     factors: tuple[tuple[str, float], ...]
-    """A part of the tasks' names, and how many times as long they take."""
+    """Parts of task names, with the factors of their durations."""
 
     def __call__(self, graph: Graph) -> Graph:
-        """Of a task that several names fit, every factor counts."""
+        """The changed graph; if several names match a task, all their factors apply."""
         for name, factor in self.factors:
             graph = scale(graph, select(graph, name=name), factor)
         return graph
@@ -330,14 +330,14 @@ class ScaleNamed:
 
 _ENDINGS = (".json", ".json.gz")
 _OTHERS = (".profile.json.gz", "manifest.json", "_et.json", "_et.json.gz")
-"""Profiles of Skyline's own, lists of files, and PyTorch's execution traces."""
+"""Skyline's profiles, lists of files, and PyTorch's execution traces."""
 
 
 def trace_files(named: Sequence[str]) -> tuple[Path, ...]:
-    """The files that were named, and those in the folders that were: directly, else in folders below.
+    """The named files, and the files in named folders: directly in them, else in folders below.
 
     Raises:
-        UsageError: something named is not there, or there is no trace in it.
+        UsageError: a name does not exist, or contains no trace.
     """
     found: dict[Path, None] = {}
     for name in named:

@@ -23,16 +23,16 @@ _RANK_IN_NAME = re.compile(r"(?:rank|worker)[-_ .]?(\d+)", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class WidthTime:
-    """Time of kernels in µs by the way in which it falls with the width of the model's layers."""
+    """The time of kernels in µs, by its dependence on the width of the model's layers."""
 
     squared_us: float = 0.0
-    """Matrix products and convolutions: inputs and outputs are narrower."""
+    """Matrix products and convolutions, whose inputs and outputs both get narrower."""
     linear_us: float = 0.0
     """Other computation."""
 
     @property
     def total_us(self) -> float:
-        """Both."""
+        """The sum of both."""
         return self.squared_us + self.linear_us
 
     def scaled(self, factor: float) -> WidthTime:
@@ -46,22 +46,22 @@ class RankWork:
 
     file: str
     rank: int
-    """-1 where neither the trace nor the file's name says."""
+    """-1 if neither the trace nor the file's name says."""
     world_size: int
-    """0 where the trace does not say."""
+    """0 if the trace does not say."""
     base_ns: int
-    """When the trace's clock stood at 0, by the clock of the rank's machine."""
+    """The time of the trace's zero by the clock of the rank's machine."""
     step_number: Indices
     step_begin_us: Times
     step_end_us: Times
-    """The steps that the script marked; the whole recording as one where it marked none."""
+    """The ends of the steps that the script marked; the whole recording is one step if it marked none."""
     marked: bool
     """True if the script marked steps."""
     exchanges: Exchanges
     compute_us: float
-    """Time within the steps in which the GPU computed or copied; without a GPU, in which operators ran."""
+    """The time within the steps in which the GPU computed or copied; without a GPU, in which operators ran."""
     computing: Spans
-    """The part of that work that overlaps collectives."""
+    """The part of that work that overlaps with collectives."""
     on_gpu: bool
     device: str
     notes: tuple[str, ...]
@@ -70,17 +70,17 @@ class RankWork:
 
     @property
     def begin_us(self) -> float:
-        """When the first step began."""
+        """The beginning of the first step."""
         return float(self.step_begin_us[0])
 
     @property
     def end_us(self) -> float:
-        """When the last step ended."""
+        """The end of the last step."""
         return float(self.step_end_us[-1])
 
 
 def rank_work(trace: ProfilerTrace, file: str) -> RankWork:
-    """The stored part of a trace."""
+    """The part of a trace that is kept."""
     found = exchanges(trace)
     work, on_gpu = _computing(trace)
     marked = len(trace.steps) > 0

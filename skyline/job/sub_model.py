@@ -18,15 +18,15 @@ from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import Phase
 
 _MATTERS = 0.005
-"""Share of the step that an even job must gain: less is shown as no gain."""
+"""The least gain, as a share of the step; less is shown as no gain."""
 
 
 @dataclass(frozen=True, slots=True)
 class Narrowed:
-    """A rank that trains a sub-model of a share of the width; can be sent to other processes.
+    """A rank that trains a sub-model with a share of the width; can be sent to other processes.
 
-    Products fall with the square of the width, because the layer before is narrower, too; other kernels fall with the
-    width. Collectives, copies and the host's work stay.
+    The time of products is proportional to the square of the width, since the layer before is narrower, too;
+    the time of other kernels is proportional to the width. Collectives, copies and the host's work stay.
     """
 
     width: float
@@ -42,22 +42,22 @@ class Narrowed:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SubModel:
-    """The sub-model of the straggler, and the job with it as simulated."""
+    """The sub-model of the straggler, and the simulated job with it."""
 
     straggler: int
-    """Place among the ranks."""
+    """The place of the straggler among the ranks."""
     width: Interval
-    """Share of the width that is kept: if all kernels fell with the width, and if all fell with its square."""
+    """The share of the width that is kept, if all kernel times depend on the width (low) or on its square (high)."""
     kernels_us: float
-    """Time per step of the straggler's kernels that fall with the width."""
+    """The time per step of the straggler's kernels that depends on the width."""
     times: JobTimes
 
 
 def sub_model(job: Job, workers: Workers) -> SubModel | None:
     """The sub-model with which the straggler is as fast as the others; its trace is read once more.
 
-    None where no rank stands out, where its kernels are not the cause (even without them it would be late), and where
-    its collectives ran on host threads, so that its work between them is known as a whole only.
+    None if no rank stands out, if its kernels are not the cause (it would be late even without them), or if
+    its collectives ran on host threads, so that the work between them is only known as a whole.
     """
     if job.evened is None or job.simulated is None:
         return None

@@ -1,4 +1,4 @@
-"""When the steps of a job end on every rank: as measured, and as simulated."""
+"""The ends of a job's steps on every rank, measured and simulated."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ class JobTimes:
     """For each rank the ends of the steps that all ranks recorded, in µs on the common clock."""
 
     begin_us: float
-    """When the first rank began its first step."""
+    """The beginning of the first rank's first step."""
     ends_us: tuple[Times, ...]
     together: bool = True
-    """True if all ranks are on one clock; else each is compared with itself only."""
+    """True if all ranks are on one clock; else each is only compared with itself."""
 
     @property
     def whole_us(self) -> float:
-        """From the first rank's beginning to the last one's end."""
+        """The time from the first rank's beginning to the last one's end."""
         return max(float(ends[-1]) for ends in self.ends_us) - self.begin_us
 
     @property
     def step_us(self) -> float:
-        """Of one step, in the steady state where there are several: a step of a job is over when it is on all ranks.
+        """The time of one step, in the steady state if there are several; it ends when it ends on all ranks.
 
-        Of ranks on clocks of their own it is the step of the slowest.
+        If ranks are on clocks of their own, it is the step of the slowest.
         """
         over = np.stack(self.ends_us)
         if over.shape[1] < 2:
@@ -45,7 +45,7 @@ class JobTimes:
 
 
 def measured(alignment: Alignment) -> JobTimes:
-    """As the traces have it."""
+    """The times in the traces."""
     begin = min(
         one.begin_us + float(shift) for one, shift in zip(alignment.ranks, alignment.shift_us, strict=True)
     )
@@ -61,7 +61,7 @@ def measured(alignment: Alignment) -> JobTimes:
 
 
 def simulated(alignment: Alignment, split: CollectiveWaits, graphs: Sequence[RankGraph]) -> JobTimes:
-    """As it comes out when all ranks are run together.
+    """The times from a simulation of all ranks together.
 
     Raises:
         CyclicGraph: ranks ran collectives of different channels in contradictory orders.
@@ -74,7 +74,7 @@ def simulated(alignment: Alignment, split: CollectiveWaits, graphs: Sequence[Ran
 
 
 def _common(alignment: Alignment) -> list[Indices]:
-    """For each rank the places of the steps that all have, by their numbers; else as many as all have."""
+    """For each rank the indices of the steps that all ranks have, by their numbers; else the first common ones."""
     numbers = [one.step_number for one in alignment.ranks]
     shared = numbers[0]
     for other in numbers[1:]:

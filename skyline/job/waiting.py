@@ -1,4 +1,4 @@
-"""Each collective's time parted into waiting for the others and moving data, and each rank's steps by kind of work."""
+"""Splits each collective's time into waiting and moving data, and each rank's steps by kind of work."""
 
 from __future__ import annotations
 
@@ -12,30 +12,31 @@ from skyline.job.rank_work import RankWork
 from skyline.lazy_dataclass import dataclass
 
 _TOGETHER_US = 5.0
-"""Ranks that arrive within this, and within what the clocks leave open, arrive together."""
+"""Ranks that arrive within this time, and within the clocks' uncertainty, count as arriving together."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CollectiveWaits:
-    """Of collectives that several ranks recorded, by the columns of ``Alignment.instances``."""
+    """The collectives that several ranks recorded, by the columns of ``Alignment.instances``."""
 
     transfer_us: Times
-    """Duration after the last arrival: the shortest time that any of the ranks spent in it. Where not
-    all ranks were recorded it is no more than that, for one of the others may have arrived later still."""
+    """The duration after the last arrival: the shortest time that any of the ranks spent in it. If not all
+    ranks were recorded, this is an upper bound, since another rank may have arrived later still."""
     waiting_us: npt.NDArray[np.float64]
-    """``[rank, instance]``: the rest of the time that the rank spent in it; NaN where it had no part."""
+    """``[rank, instance]``: the rest of the time that the rank spent in it; NaN if it took no part."""
     last: Ids
-    """Place of the rank that arrived last; -1 where they arrived together."""
+    """The place of the rank that arrived last; -1 if they arrived together."""
     behind_us: Times
-    """Delay against the median arrival of the others; 0 where they arrived together."""
+    """The delay relative to the median arrival of the others; 0 if they arrived together."""
     entry: npt.NDArray[np.bool_]
-    """True if it is the first one of all its ranks: the waiting there shows when recording began."""
+    """True for the first collective of all its ranks: the waiting there shows when recording began."""
 
 
 def waiting(alignment: Alignment) -> CollectiveWaits:
-    """Part the time of each collective. No clock takes part: durations are compared, not times.
+    """Splits the time of each collective. No clock is needed, since durations are compared, not times.
 
-    A collective ends for all at once, so whoever spent least time in it came last, and its time was no waiting.
+    A collective ends for all ranks at once, so the rank that spent the least time in it came last and did not
+    wait.
     """
     row = alignment.instances.row
     took = own_times([one.exchanges.end_us - one.exchanges.start_us for one in alignment.ranks], row)
@@ -61,7 +62,7 @@ def waiting(alignment: Alignment) -> CollectiveWaits:
 
 
 def _entries(row: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
-    """Collectives before which none of their ranks had met any other."""
+    """True for collectives before which none of their ranks had met any other."""
     met = np.zeros(row.shape[0], np.bool_)
     first = np.zeros(row.shape[1], np.bool_)
     for at in range(row.shape[1]):
@@ -73,30 +74,30 @@ def _entries(row: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """µs of a rank's steps, each moment counted once: computing before moving data before waiting.
+    """µs of a rank's steps, with each moment counted once: computing before moving data before waiting.
 
-    ``compute``, ``transfer``, ``waiting`` and ``rest`` sum to the steps; ``overlapped`` is what collectives,
-    waiting included, took of the time that was computed in.
+    ``compute``, ``transfer``, ``waiting`` and ``rest`` sum to the steps. ``overlapped`` is the part of the
+    computing time in which collectives ran or waited.
     """
 
     compute_us: float
     transfer_us: float
     waiting_us: float
-    """For other ranks, with nothing computed meanwhile."""
+    """The time of waiting for other ranks while nothing is computed."""
     rest_us: float
-    """Neither: the host prepares work, data are loaded, another thing is waited for."""
+    """The remaining time: the host prepares work, data is loaded, or something else delays the rank."""
     overlapped_us: float
 
 
 def shares(alignment: Alignment, split: CollectiveWaits) -> tuple[Shares, ...]:
-    """By rank."""
+    """The shares of each rank."""
     return tuple(
         _shares(one, _arrivals(alignment, split, place)) for place, one in enumerate(alignment.ranks)
     )
 
 
 def _arrivals(alignment: Alignment, split: CollectiveWaits, place: int) -> Times:
-    """For each of a rank's exchanges when its waiting ended; at its start where no other rank recorded it."""
+    """The end of waiting for each of a rank's exchanges; its start if no other rank recorded it."""
     exchanges = alignment.ranks[place].exchanges
     arrived = exchanges.start_us.copy()
     rows = alignment.instances.row[place]

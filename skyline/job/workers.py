@@ -1,4 +1,4 @@
-"""Who reads the traces: this process, several processes of this machine, or a cluster; the same code on each."""
+"""Reads the traces in this process, in several processes of this machine, or on a cluster, with the same code."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 _BYTES_PER_COMPRESSED = 120
-"""Memory that reading one trace takes, per byte of its file; measured 55 to 100 for gzip, 2 to 5 for plain JSON."""
+"""The memory for reading a trace, per byte of its file; measured 55 to 100 for gzip, 2 to 5 for plain JSON."""
 _BYTES_PER_PLAIN = 7
 _BYTES_PER_PROCESS = 60_000_000
 _SHARE_OF_AVAILABLE = 0.6
 _WORTH_A_PROCESS = 3_000_000
-"""Bytes of compressed traces that are read in about the time that a process takes to start."""
+"""The bytes of compressed traces that can be read in about the time that a process takes to start."""
 
 
 class Workers(Protocol):
-    """Something that applies a function to many things, and gives the results in their order."""
+    """Applies a function to many items, and gives the results in their order."""
 
     def map(self, work: Callable[[_Item], _Result], items: Sequence[_Item]) -> Iterator[_Result]:
-        """``work`` and ``items`` are sent to other processes: functions of modules, and plain values."""
+        """Sends ``work`` and ``items`` to other processes, so they must be module functions and plain values."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """One thing after another, in this process."""
+    """Processes one item after another, in this process."""
 
     def map(self, work: Callable[[_Item], _Result], items: Sequence[_Item]) -> Iterator[_Result]:
-        """As they are asked for."""
+        """The results, computed on demand."""
         return map(work, items)
 
 
@@ -53,7 +53,7 @@ class Pool:
     executor: ProcessPoolExecutor
 
     def map(self, work: Callable[[_Item], _Result], items: Sequence[_Item]) -> Iterator[_Result]:
-        """Raises UsageError where a process is ended from outside."""
+        """The results. Raises UsageError if a process is killed."""
         try:
             yield from self.executor.map(work, items)
         except BrokenProcessPool as error:
@@ -65,7 +65,7 @@ class Pool:
 
 @contextmanager
 def on_this_machine(processes: int) -> Generator[Workers, None, None]:
-    """Workers of this machine; nothing is started for one process."""
+    """Workers of this machine; no process is started for a single one."""
     if processes <= 1:
         yield Here()
         return
@@ -78,7 +78,7 @@ def on_this_machine(processes: int) -> Generator[Workers, None, None]:
 
 
 def fitting_processes(files: Sequence[Path]) -> int:
-    """Number of traces to read at a time: no more than there are cores for, and room for the largest in memory."""
+    """The number of traces to read at a time, limited by the cores, and by memory for the largest trace."""
     if not files:
         return 1
     sizes = [(path.stat().st_size, path.suffix == ".gz") for path in files]
@@ -96,7 +96,7 @@ def _cores() -> int:
 
 
 LOCAL = re.compile(r"local:([1-9]\d*)")
-"""Workers that are started here, in place of the address of a scheduler."""
+"""Workers that are started here, in place of a scheduler's address."""
 _ANSWERS_WITHIN_S = 15
 
 
@@ -107,13 +107,13 @@ class Cluster:
     client: Any
 
     def map(self, work: Callable[[_Item], _Result], items: Sequence[_Item]) -> Iterator[_Result]:
-        """Raises UsageError where workers have no Skyline or are lost."""
+        """The results. Raises UsageError if workers have no Skyline or are lost."""
         from distributed import KilledWorker
 
         futures = self.client.map(work, list(items), pure=False)
         try:
             while futures:
-                # A result is let go of on the cluster once it is here.
+                # Releases the result on the cluster once it is here.
                 yield futures.pop(0).result()
         except ImportError as error:
             raise UsageError(

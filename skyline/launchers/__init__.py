@@ -1,1 +1,1 @@
-"""Programs that start a training script: each reads its own words and says what they ask for."""
+"""Programs that start a training script: each module reads the words of one launcher and returns its request."""

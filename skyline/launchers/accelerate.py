@@ -31,7 +31,7 @@ _KINDS = {
     "MEGATRON_LM": "--use-megatron-lm",
     "XLA": "--tpu",
 }
-"""Options by the ``distributed_type`` of a configuration file."""
+"""The option for each ``distributed_type`` of a configuration file."""
 _CONFIG_NAMES = ("default_config.yaml", "default_config.yml", "default_config.json")
 
 
@@ -46,7 +46,7 @@ def accelerate(words: Sequence[str], folder: Path) -> Asked:
 
 
 def accelerate_launch(words: Sequence[str], folder: Path) -> Asked:
-    """The same for ``accelerate-launch`` and ``python -m accelerate.commands.launch``."""
+    """The script of ``accelerate-launch`` and ``python -m accelerate.commands.launch``."""
     options = options_before_script(words, FLAGS)
     config = _config(options, folder)
     options.one_machine("--num-machines")
@@ -64,7 +64,7 @@ def accelerate_launch(words: Sequence[str], folder: Path) -> Asked:
         told = config.get("num_processes", "1")
         ranks = int(told) if told.isdigit() and int(told) else 1
     on_cpu = "--cpu" in options.values or config.get("use_cpu", "false").lower() == "true"
-    # For the CPU accelerate starts a single process, whatever number is asked for.
+    # For the CPU, accelerate starts a single process, whatever number is given.
     return Asked(options.rest, 1 if on_cpu else ranks, variables=_variables(options, config, on_cpu))
 
 
@@ -80,14 +80,14 @@ def _variables(options: Options, config: dict[str, str], on_cpu: bool) -> tuple[
 
 
 def _config(options: Options, folder: Path) -> dict[str, str]:
-    """The entries of the configuration file: the one asked for, or the one that ``accelerate config`` wrote."""
+    """The entries of the given configuration file, or of the one that ``accelerate config`` wrote."""
     asked = options.values.get("--config-file")
     if asked:
         path = folder / asked
         if not path.is_file():
             raise UsageError(f"{asked} does not exist", hint="Check the path after --config_file.")
     elif "--cpu" in options.values:
-        return {}  # accelerate leaves its own file aside then
+        return {}  # accelerate ignores its own file in this case
     else:
         cache = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface") / "accelerate"
         found = [cache / name for name in _CONFIG_NAMES if (cache / name).is_file()]

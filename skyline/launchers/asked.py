@@ -1,4 +1,4 @@
-"""The request in a launcher's words, and the reading of options."""
+"""The request in a launcher's words, and readers of options."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from skyline.lazy_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """``words`` are the command below the launcher: ``SCRIPT ARGS…``, ``-m MODULE ARGS…`` or another launcher.
+    """``words`` are the command after the launcher: ``SCRIPT ARGS…``, ``-m MODULE ARGS…`` or another launcher.
 
-    ``ranks`` None: the launcher says nothing about processes. ``first`` are arguments that the launcher puts before
-    those of the script. ``interpreter`` None: the launcher does not choose one.
+    ``ranks`` None: the launcher sets no number of processes. ``first`` are arguments that the launcher puts
+    before the script's own. ``interpreter`` None: the launcher does not choose one.
     """
 
     words: tuple[str, ...]
@@ -25,13 +25,13 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Options by name (``--num-processes``, with dashes), and the words behind them."""
+    """Options by name (``--num-processes``, with dashes), and the words after them."""
 
     values: dict[str, str]
     rest: tuple[str, ...]
 
     def number(self, name: str) -> int | None:
-        """A number of processes; None where the option is not given. Raises UsageError for any other value."""
+        """The number of processes. None if the option is not given. Raises UsageError for any other value."""
         value = self.values.get(name)
         if value is None:
             return None
@@ -41,19 +41,19 @@ class Options:
         return int(value)
 
     def one_machine(self, name: str) -> None:
-        """Raise UsageError where an option asks for more than one machine."""
+        """Raises UsageError if an option asks for more than one machine."""
         if self.values.get(name, "1") not in {"1", "1:1"}:
             hint = f"Run it here with {name} 1."
             raise UsageError("Only training on one machine can be profiled", hint=hint)
 
 
 def options_before_script(words: Sequence[str], flags: Collection[str]) -> Options:
-    """Read options up to the script, or up to ``-m``. Options that are not among ``flags`` take a value."""
+    """Reads options up to the script or ``-m``. Options that are not in ``flags`` take a value."""
     return _read(words, lambda name: name not in flags)
 
 
 def options_with_values(words: Sequence[str], valued: Collection[str]) -> Options:
-    """Read options up to the command, or up to ``-m``. Only options among ``valued`` take a value."""
+    """Reads options up to the command or ``-m``. Only options in ``valued`` take a value."""
     return _read(words, lambda name: name in valued)
 
 

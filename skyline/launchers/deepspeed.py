@@ -1,4 +1,4 @@
-"""``deepspeed train.py``: one process for each GPU, which gets its number as an argument."""
+"""``deepspeed train.py``: one process per GPU, which gets its number as an argument."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FLAGS = {
 
 
 def deepspeed(words: Sequence[str], _folder: Path) -> Asked:
-    """The script that deepspeed starts. Without ``--num_gpus`` it is one process, however many GPUs there are."""
+    """The script that deepspeed starts. Without ``--num_gpus`` it is one process, for any number of GPUs."""
     options = options_before_script(words, _FLAGS)
     options.one_machine("--num-nodes")
     for name in ("-H", "--hostfile", "-i", "--include", "-e", "--exclude"):

@@ -1,4 +1,4 @@
-"""``uv run``, ``poetry run``, ``conda run`` and the like: a command in an environment that the tool knows."""
+"""``uv run``, ``poetry run``, ``conda run`` and the like: a command in the environment of a tool."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ VALUED: Mapping[str, frozenset[str]] = {
     ),
     "pixi": frozenset({"-e", "--environment", "--manifest-path", "--color", "--platform"}),
 }  # fmt: skip
-"""Options of each tool that take a value. The others before the command are flags."""
+"""Options of each tool that take a value. All other options before the command are flags."""
 
 
 def is_environment_command(tool: str, words: Sequence[str]) -> bool:
@@ -46,9 +46,9 @@ def is_environment_command(tool: str, words: Sequence[str]) -> bool:
 
 
 def environment_run(program: str, words: Sequence[str], folder: Path) -> Asked:
-    """The command behind ``TOOL run`` in ``folder``, with the interpreter and the variables that the tool gives it.
+    """The command after ``TOOL run`` in ``folder``, with the tool's interpreter and variables.
 
-    The tool itself is asked: it runs its Python with the same options, which prints both.
+    The tool runs its Python with the same options, which prints both.
     """
     tool = Path(program).name
     options = options_with_values(words[1:], VALUED[tool])

@@ -1,4 +1,4 @@
-"""The way a script starts: as a file, as a module (``-m``), or below programs that start it."""
+"""The start of a script: as a file, as a module (``-m``), or through programs that start it."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ _PYTHON = re.compile(r"python(3(\.\d+)?)?")
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """``script`` is empty where ``module`` names it. ``ranks`` None: nothing was said of it.
+    """``script`` is empty if ``module`` names it. ``ranks`` None: the number is not given.
 
-    ``variables`` are added to the environment of the script. ``interpreter`` None: no launcher chose one. ``first`` are
-    those of the ``arguments`` that a launcher puts before the typed ones.
+    ``variables`` are added to the environment of the script. ``interpreter`` None: no launcher chose one.
+    ``first`` are the ``arguments`` that a launcher puts before the typed ones.
     """
 
     script: str
@@ -53,14 +53,14 @@ class Launch:
 
     @property
     def typed(self) -> tuple[str, ...]:
-        """The arguments of the script as they were typed."""
+        """The arguments of the script, as typed."""
         return self.arguments[len(self.first) :]
 
 
 def launched(request: CaptureRequest, launch: Launch) -> CaptureRequest:
     """The request with the ranks, the interpreter and the variables of a launcher.
 
-    An interpreter and variables of the request go before those of the launcher.
+    The request's own interpreter and variables take precedence over the launcher's.
     """
     return replace(
         request,
@@ -71,10 +71,10 @@ def launched(request: CaptureRequest, launch: Launch) -> CaptureRequest:
 
 
 def launch_of(words: Sequence[str], folder: Path | None = None) -> Launch:
-    """Read ``SCRIPT ARGS…``, ``-m MODULE ARGS…``, ``python SCRIPT ARGS…`` or the words of a launcher.
+    """Reads ``SCRIPT ARGS…``, ``-m MODULE ARGS…``, ``python SCRIPT ARGS…`` or the words of a launcher.
 
-    ``folder`` is the one that the command starts in (None: the current one). Launchers of environments, such as
-    ``uv run``, are started, which takes up to minutes. Raises UsageError for words that cannot be read.
+    ``folder`` is the working directory of the command (None: the current one). Launchers of environments,
+    such as ``uv run``, are started, which may take minutes. Raises UsageError for words that cannot be read.
     """
     where = folder or Path.cwd()
     if not words:
@@ -109,7 +109,7 @@ def is_launcher(words: Sequence[str]) -> bool:
 
 
 def _below(asked: Asked, folder: Path) -> Launch:
-    """The launch of the command below a launcher; what stands nearer to the script wins."""
+    """The launch of the command after a launcher; words nearer to the script take precedence."""
     inner = launch_of(asked.words, folder)
     return replace(
         inner,
@@ -122,7 +122,7 @@ def _below(asked: Asked, folder: Path) -> Launch:
 
 
 def _python(words: Sequence[str], folder: Path) -> Launch:
-    """Read the script or module after ``python``; the child runs it with Skyline's own choice of interpreter."""
+    """Reads the script or module after ``python``; the child runs it with Skyline's own choice of interpreter."""
     index = 0
     while index < len(words) and words[index] == "-u":
         index += 1

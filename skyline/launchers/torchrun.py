@@ -18,7 +18,7 @@ def torchrun(words: Sequence[str], _folder: Path) -> Asked:
 
 
 def ranks_below(words: tuple[str, ...], ranks: int, first: tuple[str, ...] = ()) -> Asked:
-    """So many processes of a command. A single one, too, finds the variables of its process group."""
+    """A number of processes of a command. Even a single process gets the variables of its process group."""
     from skyline.capture.script_launcher import variables_of_first_rank
 
     alone = tuple(variables_of_first_rank(1).items()) if ranks == 1 else ()

@@ -1,4 +1,4 @@
-"""The ledger: entries with predictions and their measurements, stored, found, and turned into factors of ranges."""
+"""The ledger: stores and finds predictions with their measurements, and derives factors for ranges from them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from skyline.trace.profile import Profile
 from skyline.whatif.conformal import ScoredRange, factor_of
 
 if TYPE_CHECKING:
-    # Imported when there is a ledger: most questions are asked before there is one.
+    # Imported only if there is a ledger, since most questions are asked before there is one.
     import sqlite3
 
 
@@ -95,7 +95,7 @@ class Predicted:
 
     @property
     def ratio(self) -> float:
-        """The predicted iteration time with the change, relative to without."""
+        """The predicted iteration time with the change divided by the time without it."""
         return self.iteration_ms / self.baseline_ms
 
 
@@ -290,7 +290,7 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
 
 
 def range_factors(entries: Iterable[LedgerEntry], machine: Conditions) -> dict[str, float]:
-    """By what-if, or combination, the factor for its ranges on this machine; none with fewer than 20 verifications."""
+    """The factor for the ranges of each what-if or combination on this machine; needs 20 verifications."""
     cases: defaultdict[str, list[ScoredRange]] = defaultdict(list)
     for entry in entries:
         said, found = entry.predicted, entry.measurement

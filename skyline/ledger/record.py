@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 LEAST_FOR_CORRECTION = 4
 """Least number of verifications for a correction."""
 _PRIOR_WEIGHT = 2.0
-"""Number of imaginary error-free verifications in the average, so that few data change it little."""
+"""The number of imaginary error-free verifications in the average, so that few data have little influence."""
 _BROAD = 0.8
 """The share of the cases within the spread."""
 _CONSISTENT = 1.4826

@@ -113,7 +113,7 @@ def recorded_levels(end: MemoryFact, trace: Trace, blocks: Sequence[str]) -> Rec
         if block.freed is not None:
             owner[block.freed] -= block.size_bytes
     new = gradients.sum()
-    # A block from before the recording that is as large as a gradient is that of the iteration before.
+    # A block as large as a gradient that precedes the recording is the gradient of the previous iteration.
     sizes: Counter[float] = Counter(gradients[gradients > 0].tolist())
     for index, one in enumerate(allocations):
         if one.size_bytes < 0 and index not in paired and sizes[-one.size_bytes] > 0:

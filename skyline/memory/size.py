@@ -13,7 +13,7 @@ def size_bytes(text: str) -> int:
     """The bytes of ``24GB``, ``24 GiB`` or ``512 MB``; case does not matter.
 
     Raises:
-        ValueError: it is no size, has no unit, or no device has so little or so much memory; the message says which.
+        ValueError: it is not a size, has no unit, or is out of the range of real devices; the message says which.
     """
     found = re.fullmatch(r"\s*(\d{1,12}(?:\.\d{0,6})?|\.\d{1,6})\s*([a-z]*)\s*", text, re.IGNORECASE)
     if found is None:

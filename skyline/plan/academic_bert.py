@@ -1,9 +1,9 @@
 """The preset ``academic-bert``: BERT-large on the cluster of a university group.
 
-Izsak, Berchansky and Levy (How to Train BERT with an Academic Budget, 2021) train 24 hours on one server; the batch and
-the sequences are those of the command that their code documents. Lin, Li and Pekhimenko (Multi-node BERT-pretraining:
-Cost-efficient Approach, 2020) train on a cluster of widely available GPUs with fused kernels, accumulation and mixed
-precision.
+Izsak, Berchansky and Levy (How to Train BERT with an Academic Budget, 2021) train 24 hours on one server. The
+batch and the sequences are those of the command in their code's documentation. Lin, Li and Pekhimenko
+(Multi-node BERT-pretraining: Cost-efficient Approach, 2020) train on a cluster of widely available GPUs with
+fused kernels, accumulation and mixed precision.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from skyline.plan.transformer import Transformer, transformer_named
 from skyline.whatif.base import Semantics
 
 _MASKED = 20 / 128
-"""Predicted tokens of a sequence: the most that the code of Izsak et al. prepares for 128 tokens."""
+"""Predicted tokens of a sequence: the maximum that the code of Izsak et al. prepares for 128 tokens."""
 _STEPS, _BATCH = 1_000_000, 256
 _SHORT_SHARE, _SHORT, _LONG = 0.9, 128, 512
-"""BERT's own training (Devlin et al. 2019): nine tenths of the steps have short sequences, others long ones."""
+"""BERT's own training (Devlin et al. 2019): nine tenths of the steps have short sequences, the others long ones."""
 _STOP_EVERY = 1000 * _BATCH
 """Sequences between two checkpoints: 1,000 steps, the default of BERT's own run_pretraining.py."""
 
 
 def academic_bert() -> Preset:
-    """The preset, with BERT-large as it is described in ``models``."""
+    """The preset, with BERT-large as described in ``models``."""
     model = msgspec.structs.replace(transformer_named("bert-large", _LONG), fused=False)
     start = Job(
         model, Precision.SINGLE, _BATCH, parallel=False, fused_optimizer=False, stop_every=_STOP_EVERY
@@ -54,7 +54,7 @@ def academic_bert() -> Preset:
 
 
 def _with(job: Job, **sizes: object) -> Job:
-    """The job with another description of its model."""
+    """The job with other model sizes."""
     changed: Transformer = msgspec.structs.replace(job.model, **sizes)
     return replace(job, model=changed)
 

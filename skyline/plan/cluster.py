@@ -27,7 +27,7 @@ class ClusterLink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Description(msgspec.Struct, forbid_unknown_fields=True):
-    """A file that describes a cluster."""
+    """The file format that describes a cluster."""
 
     gpu: str
     nodes: Annotated[int, Meta(ge=1, le=65536)]
@@ -42,7 +42,7 @@ class _Description(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class ClusterSpec:
-    """``inside`` is the link of one GPU inside its node; ``between`` is all network of one node together."""
+    """A described cluster. ``inside`` is one GPU's link inside its node, ``between`` one node's whole network."""
 
     name: str
     gpu: GpuSpec
@@ -60,7 +60,7 @@ class ClusterSpec:
         return self.nodes * self.gpus_per_node
 
     def with_gpus(self, count: int) -> ClusterSpec:
-        """As many equal nodes as ``count`` GPUs need; fewer than a node's GPUs are a part of one node.
+        """The cluster with as many equal nodes as ``count`` GPUs need. Fewer GPUs than a node's are a part of it.
 
         Raises:
             UsageError: the count is not a whole number of nodes.
@@ -75,7 +75,7 @@ class ClusterSpec:
         return replace(self, nodes=count // self.gpus_per_node)
 
     def sizes(self, text: str) -> list[ClusterSpec]:
-        """The cluster in each size: ``64``, or doublings as in ``8..512``; as it is described without a text.
+        """The cluster in each size: ``64``, or doublings as in ``8..512``. As described if the text is empty.
 
         Raises:
             UsageError: the text is no number of GPUs, or no whole number of nodes.
@@ -92,7 +92,7 @@ class ClusterSpec:
 
 
 def cluster_names() -> tuple[str, ...]:
-    """The names of the described clusters that come with Skyline."""
+    """The names of the clusters that come with Skyline."""
     folder = files("skyline.plan").joinpath("clusters")
     return tuple(
         sorted(one.name.removesuffix(".toml") for one in folder.iterdir() if one.name.endswith(".toml"))

@@ -1,6 +1,7 @@
 """The time of collectives: latency per hop and bytes over the bandwidth of the slowest link (alpha-beta model).
 
-Sizes are the bytes of the whole tensor: the gathered one of an all-gather, the one before a reduce-scatter.
+Sizes are the bytes of the whole tensor: for an all-gather the gathered tensor, for a reduce-scatter its
+input.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from skyline.plan.constant import LINK_BETWEEN, LINK_INSIDE
 
 @dataclass(frozen=True, slots=True)
 class RankGroup:
-    """Ranks that communicate: ``size`` in all, ``per_node`` of them on each of their nodes."""
+    """Ranks that communicate: ``size`` in total, ``per_node`` of them on each of their nodes."""
 
     size: int
     per_node: int
@@ -26,7 +27,7 @@ class RankGroup:
 
 
 def group_of(cluster: ClusterSpec, size: int, stride: int) -> RankGroup:
-    """The group of every ``stride``-th rank, in the usual order of ranks: neighbours share a node."""
+    """The group of every ``stride``-th rank, in the usual order: neighbouring ranks share a node."""
     return RankGroup(size, max(1, min(size, cluster.gpus_per_node // stride)))
 
 
@@ -42,7 +43,7 @@ class Fabric:
 
     @classmethod
     def of(cls, cluster: ClusterSpec) -> Fabric:
-        """Stated rates times the share that collectives achieve."""
+        """Stated rates times the share of them that collectives achieve."""
         return cls(
             cluster.inside.gb_s * 1e3 * LINK_INSIDE.value,
             cluster.between.gb_s * 1e3 * LINK_BETWEEN.value,
@@ -59,7 +60,7 @@ class Fabric:
         return min(self.inside, share) if group.per_node > 1 else share
 
     def ring_latency_us(self, group: RankGroup) -> float:
-        """The latency of one turn around the ring without the last hop."""
+        """The latency of one turn around the ring, without the last hop."""
         crossings = group.nodes if group.nodes > 1 else 0
         hops = group.size - 1
         outside = max(0, crossings - 1)
@@ -67,24 +68,24 @@ class Fabric:
 
 
 def all_gather_us(fabric: Fabric, group: RankGroup, size_bytes: float) -> float:
-    """A ring: each rank receives all parts but its own."""
+    """Time of a ring: each rank receives all parts except its own."""
     if group.size <= 1:
         return 0.0
     return fabric.ring_latency_us(group) + size_bytes * (group.size - 1) / group.size / fabric.rate(group)
 
 
 def reduce_scatter_us(fabric: Fabric, group: RankGroup, size_bytes: float) -> float:
-    """A ring: the same transfers as an all-gather, in reverse."""
+    """Time of a ring: the transfers of an all-gather in reverse."""
     return all_gather_us(fabric, group, size_bytes)
 
 
 def ring_all_reduce_us(fabric: Fabric, group: RankGroup, size_bytes: float) -> float:
-    """A reduce-scatter and an all-gather."""
+    """Time of a reduce-scatter and an all-gather."""
     return 2 * all_gather_us(fabric, group, size_bytes)
 
 
 def tree_all_reduce_us(fabric: Fabric, group: RankGroup, size_bytes: float) -> float:
-    """Up and down a tree of nodes, inside nodes along a chain: few hops, all bytes in either direction."""
+    """Time up and down a tree of nodes, with chains inside nodes: few hops, but all bytes in both directions."""
     if group.size <= 1:
         return 0.0
     hops = ceil(log2(group.nodes)) * fabric.between_latency_us if group.nodes > 1 else 0.0
@@ -93,7 +94,7 @@ def tree_all_reduce_us(fabric: Fabric, group: RankGroup, size_bytes: float) -> f
 
 
 def hierarchical_all_reduce_us(fabric: Fabric, group: RankGroup, size_bytes: float) -> float:
-    """Reduce-scatter inside nodes, all-reduce of each part between nodes, all-gather inside (BlueConnect)."""
+    """Time to reduce-scatter inside nodes, all-reduce each part between nodes, and all-gather inside (BlueConnect)."""
     if group.nodes == 1 or group.per_node == 1:
         return ring_all_reduce_us(fabric, group, size_bytes)
     inside = RankGroup(group.per_node, group.per_node)
@@ -103,7 +104,7 @@ def hierarchical_all_reduce_us(fabric: Fabric, group: RankGroup, size_bytes: flo
 
 
 def all_reduce_us(fabric: Fabric, group: RankGroup, size_bytes: float) -> float:
-    """The fastest of ring, tree and hierarchical, as a library that chooses by size does."""
+    """Time of the fastest of ring, tree and hierarchical, as a library that chooses by size achieves it."""
     return min(
         ring_all_reduce_us(fabric, group, size_bytes),
         tree_all_reduce_us(fabric, group, size_bytes),
@@ -112,15 +113,16 @@ def all_reduce_us(fabric: Fabric, group: RankGroup, size_bytes: float) -> float:
 
 
 def sparse_parts(group: RankGroup) -> int:
-    """The number of parts of the gradients that ranks of a node choose from, each in its own."""
+    """The number of parts into which the gradients are divided: each rank of a node selects in its own part."""
     return 1 if group.nodes == 1 else group.per_node
 
 
 def sparse_all_reduce_us(fabric: Fabric, group: RankGroup, size_bytes: float, sent: float) -> float:
-    """The largest ``sent`` of all numbers with their indices, which double the bytes, without the time to choose them.
+    """Time to exchange the share ``sent`` of all numbers, with indices that double the bytes, without selection.
 
-    Between nodes as in HiTopKComm (Shi et al. 2021): a dense reduce-scatter inside nodes, an all-gather of the chosen
-    numbers of each part between them, and one inside. Nodes choose different numbers: their numbers add up.
+    Between nodes it follows HiTopKComm (Shi et al. 2021): a dense reduce-scatter inside nodes, an all-gather
+    of the selected numbers of each part between nodes, and one inside. Nodes select different numbers, so the
+    amounts add up.
     """
     chosen = 2 * sent * size_bytes
     if group.nodes == 1:
@@ -135,7 +137,7 @@ def sparse_all_reduce_us(fabric: Fabric, group: RankGroup, size_bytes: float, se
 
 
 def all_to_all_us(fabric: Fabric, group: RankGroup, size_bytes: float) -> float:
-    """Each rank sends an equal part of its ``size_bytes`` to every other rank."""
+    """Time if each rank sends an equal part of its ``size_bytes`` to every other rank."""
     if group.size <= 1:
         return 0.0
     part = size_bytes / group.size
@@ -147,7 +149,7 @@ def all_to_all_us(fabric: Fabric, group: RankGroup, size_bytes: float) -> float:
 
 
 def send_us(fabric: Fabric, size_bytes: float, *, same_node: bool) -> float:
-    """A message from one rank to another; all ranks of a node send at the same time."""
+    """Time of a message from one rank to another. All ranks of a node send at the same time."""
     if same_node:
         return fabric.inside_latency_us + size_bytes / fabric.inside
     return fabric.between_latency_us + size_bytes * fabric.gpus_per_node / fabric.between

@@ -31,15 +31,15 @@ _ONE_NODE = "fitted on 1 to 8 GPUs of one node, NVIDIA DeepLearningExamples (ben
 WAITING = Constant(0.015, 0.0, 0.08, _ONE_NODE)
 """Share by which the slowest of several equal ranks is behind the single device that was measured or predicted."""
 IMAGE_WAITING = Constant(0.055, 0.03, 0.14, _ONE_NODE)
-"""The same where the host decodes images for every rank, as a share of the step in single precision."""
+"""The same if the host decodes images for every rank, as a share of the step in single precision."""
 IMAGE_MIXED = Constant(3.0, 2.0, 4.0, _ONE_NODE + ": ConvNets in single over mixed precision on one GPU")
-"""Step in single over step in mixed precision of image models: the wait for an image is as long in either."""
+"""Step time in single over mixed precision for image models. The wait for an image is equally long in both."""
 EXPOSED_EXCHANGE = Constant(1.5, 0.0, 3.0, _ONE_NODE)
-"""Time that gradients add to a step inside a node, as a multiple of their all-reduce at the rate of large messages."""
+"""Time that gradients add to a step inside a node, relative to their all-reduce at the rate of large messages."""
 SELECTION_PASSES = Constant(
     8.0, 3.0, 30.0, "reads of gradients to choose the largest: samples in DGC, up to 30 bisections in MSTopK"
 )
-"""Memory traffic of choosing gradients, as a multiple of reading them once."""
+"""Memory traffic of selecting gradients, as a multiple of reading them once."""
 LINK_INSIDE = Constant(
     0.75, 0.6, 0.9, "bus bandwidth of nccl-tests over NVLink as a share of the stated rate"
 )

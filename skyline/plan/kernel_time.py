@@ -25,7 +25,7 @@ _LARGE = 8192
 
 @dataclass(frozen=True, slots=True)
 class WorkTime:
-    """Time in µs by kind of operator, whose errors are independent."""
+    """Time in µs by kind of operator. The errors of the kinds are independent."""
 
     product_us: float = 0.0
     attention_us: float = 0.0
@@ -88,7 +88,7 @@ class KernelTimes:
         return WorkTime(product, attention, other)
 
     def _correction(self, shape: OperatorShape) -> float:
-        """The predictor's time of a large product against the sustained rate: shapes differ as the predictor says."""
+        """Factor that moves predicted products to the sustained rate. Ratios between shapes remain as predicted."""
         dtype = shape.dtypes[0] if shape.dtypes else "bfloat16"
         sustained = self._sustained(dtype)
         if sustained is None:
@@ -98,7 +98,7 @@ class KernelTimes:
         return large.flops / sustained / self._known[large]
 
     def _sustained(self, dtype: str) -> float | None:
-        """FLOP per µs of large 16-bit products; None for formats that the predictor alone answers."""
+        """Sustained FLOP per µs of large 16-bit products. None for formats that only the predictor covers."""
         peak = {"bfloat16": self.gpu.tflops_bf16, "float16": self.gpu.tflops_fp16}.get(dtype)
         if not peak or not self.gpu.fp16_on_tensor_cores:
             return None

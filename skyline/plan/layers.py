@@ -11,16 +11,17 @@ from skyline.trace.record import OperatorShape
 
 @dataclass(frozen=True, slots=True)
 class LayerPart:
-    """The work of one micro-batch on one rank. ``parameters`` counts those of the rank's share.
+    """The work of one micro-batch on one rank. ``parameters`` counts the parameters in the rank's share.
 
-    ``saved_bytes`` are the activations that the backward pass needs, ``selective_bytes`` those with selective
-    recomputation, ``input_bytes`` the input alone.
+    ``saved_bytes`` is the size of the activations that the backward pass needs, ``selective_bytes`` with
+    selective recomputation, ``input_bytes`` of the input alone.
     """
 
     forward: tuple[OperatorShape, ...] = ()
     backward: tuple[OperatorShape, ...] = ()
     again: tuple[OperatorShape, ...] = ()
-    """Repeated by full recomputation: the forward pass up to the last activation that is needed (early stop)."""
+    """Operators that full recomputation repeats: the forward pass up to the last activation that is needed
+    (early stop)."""
     parameters: float = 0.0
     saved_bytes: float = 0.0
     selective_bytes: float = 0.0
@@ -30,7 +31,7 @@ class LayerPart:
 
 @dataclass(frozen=True, slots=True)
 class KnownPass:
-    """The forward and backward pass of one micro-batch as predicted for a GPU, in µs: as a whole, and its kernels."""
+    """The forward and backward pass of one micro-batch as predicted for a GPU, in µs: total and kernels."""
 
     gpu: str
     pass_us: float
@@ -41,9 +42,10 @@ class KnownPass:
 class Layers:
     """A model split by a strategy's tensor, context and expert parallelism, at its micro-batch.
 
-    ``tensor_bytes`` is the activation that tensor parallelism reduces twice in each direction of a block,
-    ``context_bytes`` the keys and values of one rank, ``expert_bytes`` the tokens that a rank sends to experts, once
-    there and once back. ``expert_parameters`` of a block's parameters differ between ranks of expert parallelism.
+    ``tensor_bytes`` is the size of the activation that tensor parallelism reduces twice in each direction of
+    a block. ``context_bytes`` is the size of the keys and values of one rank. ``expert_bytes`` is the size of
+    the tokens that a rank sends to experts, once in each direction. ``expert_parameters`` of a block's
+    parameters differ between the ranks of expert parallelism.
     """
 
     block: LayerPart
@@ -55,13 +57,13 @@ class Layers:
     expert_bytes: float = 0.0
     expert_parameters: float = 0.0
     single_device: bool = False
-    """True if times without other ranks are asked for: fitted constants of transformers include their spread."""
+    """True for times of one device without other ranks. Fitted constants of transformers include the ranks' spread."""
     host_images: bool = False
-    """True if the host decodes images for each sample: its ranks wait longer for each other."""
+    """True if the host decodes images for each sample: the ranks then wait longer for each other."""
     known: KnownPass | None = None
     chain: tuple[LayerPart, ...] = ()
-    """The model as layers that differ, in the order in which they run; a pipeline is cut out of them, if there are any.
-    """
+    """The model as different layers in the order in which they run. If there are any, the stages of a
+    pipeline consist of them."""
 
     @property
     def parameters(self) -> float:
@@ -84,21 +86,21 @@ class ModelWork(Protocol):
 
     @property
     def units_per_sample(self) -> float:
-        """Tokens of a sample; 1 where samples are counted."""
+        """Tokens of a sample. 1 if samples are counted."""
         ...
 
     @property
     def flops_per_sample(self) -> float:
-        """Arithmetic of forward and backward pass of one sample, without recomputation."""
+        """Arithmetic of the forward and backward pass of one sample, without recomputation."""
         ...
 
     @property
     def block_count(self) -> int:
-        """The number of repeated blocks, or of layers that differ: the most stages of a pipeline."""
+        """The number of repeated blocks, or of different layers: the largest number of pipeline stages."""
         ...
 
     def refusal(self, strategy: Strategy) -> str:
-        """Why the model cannot be split like that; empty if it can."""
+        """The reason why the model cannot be split by this strategy. Empty if it can."""
         ...
 
     def layers(self, strategy: Strategy) -> Layers:

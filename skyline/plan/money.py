@@ -15,14 +15,14 @@ _FACTORS = {"": 1.0, "K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """``usd`` is None if the price of the cluster is unknown. Whole nodes are paid."""
+    """Time and cost of a training. ``usd`` is None if the price of the cluster is unknown. Whole nodes are charged."""
 
     hours: Interval
     usd: Interval | None
 
 
 def bill(cluster: ClusterSpec, units: float, units_per_s: Interval) -> Bill:
-    """The bill for ``units`` of work at a rate."""
+    """The time and cost of ``units`` of work at a rate."""
     hours = units_per_s.inverse(units / 3600)
     price = cluster.usd_per_node_hour
     return Bill(hours, None if price is None else hours.scaled(price * cluster.nodes))

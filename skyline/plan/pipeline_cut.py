@@ -1,4 +1,4 @@
-"""The stages of a strategy's pipeline: blocks or layers cut so that the slowest stage is the fastest and each fits."""
+"""The stages of a strategy's pipeline: the cut of blocks or layers with the fastest slowest stage that fits."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from skyline.plan.work import Work
 
 
 def cut(work: Work, strategy: Strategy, cluster: ClusterSpec, usable_bytes: float) -> Strategy:
-    """The strategy with the blocks of each stage, and those that must recompute for the stage to fit.
+    """The strategy with the blocks of each stage, and the blocks that must recompute for the stage to fit.
 
-    It stays as it is without a pipeline, where chunks are equal, and where no cut of equal blocks fits. Layers that
-    differ are then spread by their number.
+    It remains unchanged without a pipeline, with several chunks (which are equal), and if no cut of equal
+    blocks fits. If no cut of different layers fits, they are spread evenly by number.
     """
     if strategy.pipeline == 1 or strategy.chunks > 1:
         return strategy
@@ -58,7 +58,7 @@ def _with(strategy: Strategy, blocks: tuple[int, ...], recomputed: tuple[int, ..
 
 
 def stage_layers(layers: Layers, strategy: Strategy) -> tuple[str, ...]:
-    """The layers of each stage in words, such as ``input, blocks 0-7``; empty without a cut."""
+    """The layers of each stage in words, such as ``input, blocks 0-7``. Empty without a cut."""
     found: list[str] = []
     start = 0
     for stage, count in enumerate(strategy.stage_blocks):

@@ -1,8 +1,8 @@
-"""Placement: the layers of a graph on the stages of a pipeline, so that the slowest stage is the fastest.
+"""Placement of the layers of a graph on the stages of a pipeline, such that the slowest stage is as fast as possible.
 
-Dynamic programming over ideals (Tarnawski et al. 2020, *Efficient Algorithms for Device Placement of DNN Graph
-Operators*): the layers of the first stages are an ideal, a set of layers with all that they need, and a stage is the
-difference of two ideals.
+Dynamic programming over ideals (Tarnawski et al. 2020, *Efficient Algorithms for Device Placement of DNN
+Graph Operators*). The layers of the first stages are an ideal: a set of layers that contains everything its
+layers need. A stage is the difference of two ideals.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import numpy.typing as npt
 from skyline.lazy_dataclass import dataclass
 
 MOST_IDEALS = 1000
-"""Ideals of a graph that are all looked at: the program takes the square of their number for each stage."""
+"""Largest number of ideals that are all examined: for each stage, the effort grows with the square of their number."""
 
 
 @dataclass(frozen=True, slots=True)
 class GraphLayer:
     """A layer of one rank: time in µs of both passes of a micro-batch, and memory in bytes.
 
-    ``state_bytes`` does not depend on the micro-batches in flight; ``kept_bytes`` are the activations of one of them,
-    and ``input_bytes`` those of a layer that recomputes, which takes ``again_us`` more.
+    ``state_bytes`` does not depend on the micro-batches in flight. ``kept_bytes`` are the activations of one
+    micro-batch. A layer that recomputes keeps ``input_bytes`` instead and takes ``again_us`` longer.
     """
 
     time_us: float
@@ -36,22 +36,22 @@ class GraphLayer:
 
 @dataclass(frozen=True, slots=True)
 class LayerGraph:
-    """Layers in an order in which they can run, and the pairs in which the second one needs the first one."""
+    """Layers in an order in which they can run, and pairs of layers: the second one needs the first one."""
 
     layers: tuple[GraphLayer, ...]
     edges: tuple[tuple[int, int], ...]
 
     @classmethod
     def chain(cls, layers: Sequence[GraphLayer]) -> LayerGraph:
-        """Layers of which each needs the one before."""
+        """Layers that each need the previous one."""
         return cls(tuple(layers), tuple((one - 1, one) for one in range(1, len(layers))))
 
 
 @dataclass(frozen=True, slots=True)
 class StageLimits:
-    """The memory of a stage for layers, in bytes, and for each stage its micro-batches in flight.
+    """The memory of a stage for layers, in bytes, and for each stage the number of its micro-batches in flight.
 
-    ``recompute`` lets a stage recompute all its layers where it does not fit otherwise.
+    ``recompute`` lets a stage that does not fit otherwise recompute all its layers.
     """
 
     room_bytes: float
@@ -72,13 +72,14 @@ class Placement:
     recomputed: tuple[bool, ...]
     slowest_us: float
     exact: bool = True
-    """False if the graph has more ideals than were looked at, so that another placement may be better."""
+    """False if the graph has more ideals than were examined, so that a better placement may exist."""
 
 
 def place(graph: LayerGraph, limits: StageLimits, most: int = MOST_IDEALS) -> Placement | None:
-    """The placement with the fastest slowest stage; None if no placement fits.
+    """The placement whose slowest stage is fastest. None if no placement fits.
 
-    Each stage has a layer at least. A graph with more than ``most`` ideals is cut along the order of its layers.
+    Each stage has at least one layer. A graph with more than ``most`` ideals is cut along the order of its
+    layers.
     """
     found = ideals(graph, most)
     exact = found is not None
@@ -99,7 +100,7 @@ def place(graph: LayerGraph, limits: StageLimits, most: int = MOST_IDEALS) -> Pl
 def stage_cost(layers: Sequence[GraphLayer], limits: StageLimits, stage: int) -> tuple[float, bool]:
     """The time of a stage with these layers, infinite if they do not fit, and whether it recomputes to fit.
 
-    A stage that recomputes needs the activations of one layer at a time, those of its largest.
+    A stage that recomputes needs the activations of one layer at a time: the largest layer counts.
     """
     held = limits.held[stage]
     states = sum(one.state_bytes for one in layers)
@@ -119,7 +120,7 @@ def ideals(graph: LayerGraph, most: int) -> list[int] | None:
     for before, after in graph.edges:
         needs[after] |= 1 << before
     found, seen = [0], {0}
-    # The list grows while it is read: each ideal leads to those with one layer more.
+    # The list grows during the iteration: each ideal leads to the ideals with one more layer.
     for ideal in found:
         for layer, need in enumerate(needs):
             larger = ideal | 1 << layer
@@ -132,8 +133,8 @@ def ideals(graph: LayerGraph, most: int) -> list[int] | None:
 
 
 def _best_cut(differences: _Differences, limits: StageLimits) -> tuple[list[int], float] | None:
-    """The ideal after each stage, the last of which is the whole graph, and the time of the slowest stage."""
-    # For each ideal the slowest of the stages so far, and the ideal before the last of them.
+    """The ideal after each stage, which is the whole graph after the last, and the time of the slowest stage."""
+    # For each ideal, the time of the slowest stage so far and the ideal before the last stage.
     count = len(differences.time_us)
     best = np.full(count, inf)
     best[0] = 0.0
@@ -155,9 +156,9 @@ def _best_cut(differences: _Differences, limits: StageLimits) -> tuple[list[int]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Differences:
-    """Sums over the layers between two ideals, one row for the first and one column for the second of them.
+    """Sums over the layers between two ideals. Rows are the first ideals, columns the second ones.
 
-    ``time_us`` is infinite where the first ideal is no true part of the second.
+    ``time_us`` is infinite unless the first ideal is a proper subset of the second.
     """
 
     time_us: npt.NDArray[np.float64]
@@ -190,7 +191,7 @@ class _Differences:
         )
 
     def costs_us(self, limits: StageLimits, held: float) -> npt.NDArray[np.float64]:
-        """The time of a stage between each two ideals, as ``stage_cost`` has it."""
+        """The time of a stage between each pair of ideals, as computed by ``stage_cost``."""
         fits = self.state_bytes + held * self.kept_bytes <= limits.room_bytes
         least = self.state_bytes + held * self.input_bytes + self.largest_bytes
         again = np.where(limits.recompute & (least <= limits.room_bytes), self.time_us + self.again_us, inf)

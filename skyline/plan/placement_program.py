@@ -1,6 +1,6 @@
-"""Placement as an integer program, solved by HiGHS: a second way to the optimum of ``skyline.plan.placement``.
+"""Placement as an integer program, solved by HiGHS: another way to the optimum of ``skyline.plan.placement``.
 
-After the program of Tarnawski et al. (2020) for contiguous stages. It needs SciPy (extra ``solver``).
+It follows the program of Tarnawski et al. (2020) for contiguous stages. It needs SciPy (extra ``solver``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SOLVED, _INFEASIBLE = 0, 2
 def place_by_program(
     graph: LayerGraph, limits: StageLimits, time_limit_s: float = _TIME_LIMIT_S
 ) -> Placement | None:
-    """The placement with the fastest slowest stage; None if no placement fits.
+    """The placement whose slowest stage is fastest. None if no placement fits.
 
     Raises:
         UsageError: SciPy is not installed, or the solver did not end within ``time_limit_s``.
@@ -64,9 +64,9 @@ def place_by_program(
 
 
 class _Program:
-    """Rows of linear constraints over: layer on stage, stage recomputes, layer recomputes on stage, and sizes.
+    """Rows of linear constraints. Variables: layer on stage, stage recomputes, layer recomputes on stage, and sizes.
 
-    Times and bytes are divided by their totals, since the solver's tolerances are absolute.
+    Times and bytes are divided by their totals, because the solver's tolerances are absolute.
     """
 
     def __init__(self, graph: LayerGraph, limits: StageLimits) -> None:
@@ -76,7 +76,7 @@ class _Program:
         self.recomputes = pairs
         self.again = pairs + self.stages
         self.largest = self.again + pairs
-        """The activations of the largest layer of a stage that recomputes."""
+        """The activations of the largest layer in a stage that recomputes."""
         self.slowest = self.largest + self.stages
         self.size = self.slowest + 1
         self.continuous = [*range(self.largest, self.size)]
@@ -91,12 +91,12 @@ class _Program:
         return layer * self.stages + stage
 
     def state(self) -> None:
-        """All constraints."""
+        """Add all constraints."""
         layers, stages = range(self.layers), range(self.stages)
         for layer in layers:
             self._add([(self.placed(layer, stage), 1.0) for stage in stages], 1.0, 1.0)
         for before, after in self.graph.edges:
-            # A layer is on no earlier stage than one that it needs.
+            # A layer is never on an earlier stage than a layer that it needs.
             for stage in stages:
                 so_far = range(stage + 1)
                 terms = [(self.placed(before, one), 1.0) for one in so_far]

@@ -1,4 +1,4 @@
-"""A preset: a known training with its stack of measures, each of which can be left out, timed jointly on a cluster."""
+"""A preset: a known training with a stack of optional measures, which are timed together on a cluster."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ UNFUSED_UPDATE = Constant.at(
     80 / 28,
     "bytes of AdamW operator by operator over those in one pass: skyline/whatif/cost/optimizer_step.py",
 )
-"""Memory traffic of an update that is not fused, as a multiple of the least."""
+"""Memory traffic of an update that is not fused, as a multiple of the minimum."""
 CHECKPOINT_BYTES = 12
-"""Of each parameter: itself and two moments of Adam in float32."""
+"""Bytes of a parameter in a checkpoint: itself and two moments of Adam in float32."""
 DISK_BYTES_PER_S = Constant(
     0.5e9, 0.1e9, 2e9, "assumed: a solid-state disk that the servers of a group share"
 )
 VALIDATION_SAMPLES = Constant.at(800, "100 batches of 8, the evaluation of BERT's own run_pretraining.py")
-"""Sequences of a validation pass."""
+"""Number of sequences of a validation pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +41,12 @@ class Job:
     model: Transformer
     precision: Precision
     batch: int
-    """Sequences of a step over all ranks."""
+    """Number of sequences of a step over all ranks."""
     parallel: bool = True
-    """False: one GPU of the cluster."""
+    """False for a single GPU of the cluster."""
     fused_optimizer: bool = True
     stop_every: int = 0
-    """Sequences between stops for a checkpoint and a validation pass; 0 for none."""
+    """Number of sequences between stops for a checkpoint and a validation pass. 0 for no stops."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,8 @@ class Published:
 class Preset:
     """The job without measures, the measures in order, and the published figures to compare with.
 
-    ``cluster`` is that of the publication. ``tokens`` is the amount of the whole training, ``amount`` says which.
+    ``cluster`` is the cluster of the publication. ``tokens`` is the amount of the whole training; ``amount``
+    describes it.
     """
 
     name: str
@@ -94,7 +95,7 @@ class Preset:
 
 @dataclass(frozen=True, slots=True)
 class TimedJob:
-    """A job at its best micro-batch."""
+    """A job with its best micro-batch."""
 
     job: Job
     strategy: Strategy
@@ -106,13 +107,13 @@ class TimedJob:
 
     @property
     def tokens_per_s(self) -> Interval:
-        """Over the whole training, with its stops."""
+        """Tokens per second over the whole training, including its stops."""
         tokens = self.strategy.samples_per_step * self.job.model.sequence
         return self.step_us.inverse(tokens * 1e6 * (1 - self.stopped))
 
 
 def timed(job: Job, cluster: ClusterSpec, kernels: KernelTimes) -> TimedJob | None:
-    """The job at the micro-batch with the shortest step; None if no micro-batch that divides its batch fits."""
+    """The job at the micro-batch with the shortest step. None if no micro-batch that divides the batch fits."""
     ranks = cluster.gpus if job.parallel else 1
     there = cluster if job.parallel else cluster.with_gpus(1)
     best: TimedJob | None = None
@@ -130,7 +131,7 @@ def timed(job: Job, cluster: ClusterSpec, kernels: KernelTimes) -> TimedJob | No
         work = work_of(layers, kernels, job.precision)
         step, total = step_range(work, strategy, there)
         if not job.fused_optimizer:
-            # The update is one of the parts that add up to a step.
+            # The update is one of the additive parts of a step.
             factor = UNFUSED_UPDATE.value / OPTIMIZER_PASSES.value
             total = total.plus(Interval.exact(step.optimizer_us * (factor - 1)))
         if best is None or total.value < best.step_us.value:
@@ -139,7 +140,7 @@ def timed(job: Job, cluster: ClusterSpec, kernels: KernelTimes) -> TimedJob | No
 
 
 def _stopped(job: Job, work: Work, strategy: Strategy, step_us: float) -> float:
-    """The share of the time in which a rank writes a checkpoint while the others wait, or all validate."""
+    """The share of the time for checkpoints, which one rank writes while the others wait, and for validation."""
     if not job.stop_every:
         return 0.0
     training_s = step_us / 1e6 * job.stop_every / job.batch
@@ -153,9 +154,9 @@ def _stopped(job: Job, work: Work, strategy: Strategy, step_us: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """A measure: the stack up to it, the measure alone on the start, and the whole stack without it.
+    """A measure with three jobs: the stack up to it, the measure alone on the start, and the whole stack without it.
 
-    None where the job does not fit the GPU.
+    A job is None if it does not fit the GPU.
     """
 
     measure: Measure
@@ -176,7 +177,7 @@ class Ladder:
 def ladder(
     preset: Preset, cluster: ClusterSpec, predictor: OperatorPredictor, left_out: Collection[str] = ()
 ) -> Ladder:
-    """Time the chosen measures one by one and together: each time is that of a whole job."""
+    """Time the chosen measures one by one and together. Each time is the time of a whole job."""
     kernels = KernelTimes(cluster.gpu, predictor)
     chosen = [one for one in preset.measures if one.name not in left_out]
     names = [one.name for one in chosen]

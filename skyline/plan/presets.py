@@ -20,7 +20,7 @@ def preset_named(name: str) -> Preset:
     """A preset by its name.
 
     Raises:
-        UsageError: there is none of that name.
+        UsageError: there is no preset with this name.
     """
     made = _PRESETS.get(name)
     if made is None:

@@ -17,12 +17,12 @@ from skyline.plan.strategy import PipelineSchedule, Precision, Recompute, Shardi
 
 _STATES_FP32 = (4.0, 4.0, 8.0)
 _STATES_BF16 = (2.0, 2.0, 4.0)
-"""Bytes for each parameter: itself, its gradient, two moments of Adam."""
+"""Bytes for each parameter: the parameter, its gradient, two moments of Adam."""
 _NOTHING = LayerPart()
 _LEVELS = {sharding: level for level, sharding in enumerate(Sharding)}
-"""Each kind of sharding divides what those before it divide, and more."""
+"""Levels of sharding. Each level divides more state than the previous one."""
 _MANY = 1e9
-"""Parameters of which each has its share of the memory of all."""
+"""Number of parameters from which the memory per parameter is computed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +38,17 @@ class RankMemory:
 
     @property
     def state_bytes(self) -> float:
-        """The memory that micro-batches do not move."""
+        """The memory that does not depend on micro-batches."""
         return self.parameters + self.gradients + self.optimizer
 
     @property
     def peak_bytes(self) -> float:
-        """Allocated memory and the allocator's fragmentation."""
+        """Allocated memory plus the allocator's fragmentation."""
         return self.state_bytes + (self.activations + self.buffers) * FRAGMENTATION.value + self.fixed
 
     @property
     def peak(self) -> Interval:
-        """The peak with the range of its constants, and a tenth of the activations either way."""
+        """The peak with the range of its constants, and with a tenth of the activations in both directions."""
         moving = self.activations + self.buffers
         return Interval(
             self.peak_bytes,
@@ -58,12 +58,12 @@ class RankMemory:
 
 
 def largest_rank(layers: Layers, strategy: Strategy) -> RankMemory:
-    """The memory of the stage with the most: the first keeps more micro-batches, the last has the output layer."""
+    """The memory of the stage with the most. The first keeps more micro-batches, the last has the output layer."""
     stages = {0, strategy.pipeline - 1}
     if layers.chain:
         stages |= {*range(strategy.pipeline)}
     elif strategy.stage_blocks:
-        # Of inner stages with the same blocks the first one keeps the most micro-batches.
+        # Among inner stages with the same blocks, the first one keeps the most micro-batches.
         again = strategy.stage_recomputed or strategy.stage_blocks
         loads = list(zip(strategy.stage_blocks, again, strict=True))
         stages |= {loads.index(load, 1) for load in {*loads[1:-1]}}
@@ -79,7 +79,7 @@ def rank_memory(layers: Layers, strategy: Strategy, stage: int = 0) -> RankMemor
 
 
 def stage_parts(layers: Layers, strategy: Strategy, stage: int) -> tuple[LayerPart, ...]:
-    """The layers of a stage, of a model of layers that differ."""
+    """The layers of a stage, in a model of different layers."""
     start = sum(strategy.stage_blocks[:stage])
     return layers.chain[start : start + strategy.stage_blocks[stage]]
 
@@ -95,7 +95,7 @@ def _chain_memory(layers: Layers, strategy: Strategy, stage: int) -> RankMemory:
 
 
 def chain_layers(layers: Layers, strategy: Strategy) -> tuple[GraphLayer, ...]:
-    """The memory of layers that differ, for their placement. Versions of weights are those of the first stage."""
+    """The memory of different layers for their placement. The number of weight versions is the first stage's."""
     states = _states_of(_MANY, strategy, 0)
     moving = FRAGMENTATION.value
     per_parameter = (states.state_bytes + moving * states.buffers) / _MANY
@@ -112,13 +112,13 @@ def chain_layers(layers: Layers, strategy: Strategy) -> tuple[GraphLayer, ...]:
 
 
 def _states_of(parameters: float, strategy: Strategy, stage: int) -> RankMemory:
-    """The memory of a stage that keeps no activations."""
+    """The memory of a stage without activations."""
     only = Layers(LayerPart(parameters=parameters), 1, LayerPart(), LayerPart())
     return _stage_memory(only, strategy, stage, 1, 0)
 
 
 def stage_sizes(layers: Layers, strategy: Strategy) -> StageSizes:
-    """The memory of each stage of a pipeline without a cut, as it grows with the blocks of the stage."""
+    """The memory of each stage of a pipeline without a cut, as a function of the stage's number of blocks."""
     last = strategy.pipeline - 1
     # The last stage has one version of the weights.
     one, none = (_stage_memory(layers, strategy, last, blocks, 0) for blocks in (1, 0))
@@ -161,7 +161,7 @@ def _stage_memory(layers: Layers, strategy: Strategy, stage: int, blocks: int, r
     experts = layers.expert_parameters * blocks
     shared = layers.block.parameters * blocks - experts + ends
     states = _STATES_BF16 if strategy.precision is Precision.PURE else _STATES_FP32
-    # Experts are replicated only over the ranks that have the same ones.
+    # Experts are replicated only over the ranks that have the same experts.
     ways = strategy.data * strategy.context
     weights = shared + experts
     spread = shared / ways + experts / max(1, ways // strategy.expert)
@@ -173,7 +173,7 @@ def _stage_memory(layers: Layers, strategy: Strategy, stage: int, blocks: int, r
     optimizer = 0.0 if strategy.offload else kept(Sharding.ZERO_1, states[2])
     return RankMemory(
         kept(Sharding.ZERO_3, states[0]),
-        # Gradients that are not sent wait for a later step.
+        # Gradients that are not sent are kept for a later step.
         kept(Sharding.ZERO_2, states[1]) * (2 if strategy.sent < 1 else 1),
         optimizer,
         activation_bytes(layers, strategy, blocks, stage, recomputed),
@@ -183,7 +183,7 @@ def _stage_memory(layers: Layers, strategy: Strategy, stage: int, blocks: int, r
 
 
 def _ends(layers: Layers, strategy: Strategy, stage: int) -> tuple[LayerPart, LayerPart]:
-    """The first and the last part, as far as the stage has them."""
+    """The first and the last part if the stage has them, else empty parts."""
     return (
         layers.first if stage == 0 else _NOTHING,
         layers.last if stage == strategy.pipeline - 1 else _NOTHING,
@@ -191,7 +191,7 @@ def _ends(layers: Layers, strategy: Strategy, stage: int) -> tuple[LayerPart, La
 
 
 def micro_batches_held(strategy: Strategy, stage: int = 0) -> float:
-    """Micro-batches whose activations a stage keeps at once."""
+    """Number of micro-batches whose activations a stage keeps at the same time."""
     stages, micro_batches = strategy.pipeline, strategy.accumulation
     if stages == 1:
         return 1
@@ -204,13 +204,13 @@ def micro_batches_held(strategy: Strategy, stage: int = 0) -> float:
         # Interleaving keeps more of the parts in flight (Narayanan et al. 2021).
         return min(micro_batches, stages + (2 * ahead - 1 - stages) / strategy.chunks)
     if strategy.schedule is PipelineSchedule.ZERO_BUBBLE:
-        # Gradients of weights wait as many slots as the stage is behind the first.
+        # Gradients of weights are delayed by the number of slots that the stage is behind the first.
         return min(micro_batches, stages)
     return min(micro_batches, ahead)
 
 
 def block_saved_bytes(part: LayerPart, recompute: Recompute) -> float:
-    """Activations that a block keeps for one micro-batch."""
+    """Bytes of activations that a block keeps for one micro-batch."""
     if recompute is Recompute.FULL:
         return part.input_bytes
     return part.selective_bytes if recompute is Recompute.SELECTIVE else part.saved_bytes
@@ -221,7 +221,7 @@ def activation_bytes(
 ) -> float:
     """Activations at the peak: all micro-batches in flight, one block that is recomputed, and the loss.
 
-    ``recomputed`` of the blocks keep less: all of them by default, where the strategy recomputes.
+    ``recomputed`` blocks keep less. By default all blocks do if the strategy recomputes.
     """
     held = micro_batches_held(strategy, stage)
     if recomputed is None:

@@ -1,4 +1,4 @@
-"""Pipelines: the order of micro-batches on each stage, and the time of the order by the product's simulator."""
+"""Pipelines: the order of micro-batches on each stage, and the time of this order from the simulator."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ class StageTime:
 
 
 def steps_in(schedule: PipelineSchedule, stages: int, micro_batches: int) -> int:
-    """Steps that ``orders`` has: one, or without flushes as many as fill the pipeline, and as many more."""
+    """Number of steps in ``orders``: one, or without flushes twice the number that fills the pipeline."""
     return 1 if schedule.flushes else 2 * ceil(stages / micro_batches)
 
 
 def orders(schedule: PipelineSchedule, stages: int, micro_batches: int, chunks: int = 1) -> list[list[Slot]]:
-    """The order of slots on each stage; a step ends with its update."""
+    """The order of slots on each stage. A step ends with its update."""
     if schedule is PipelineSchedule.ASYNCHRONOUS:
         return [_asynchronous(stage, stages, micro_batches) for stage in range(stages)]
     return [[*slots, Slot(UPDATE, 0)] for slots in _flushed(schedule, stages, micro_batches, chunks)]
@@ -76,7 +76,7 @@ def _one_f_one_b(stage: int, stages: int, micro_batches: int) -> list[Slot]:
 
 
 def _asynchronous(stage: int, stages: int, micro_batches: int) -> list[Slot]:
-    """1F1B that goes on over the ends of steps (PipeDream, Narayanan et al. 2019)."""
+    """1F1B that continues across the ends of steps (PipeDream, Narayanan et al. 2019)."""
     found: list[Slot] = []
     steps = steps_in(PipelineSchedule.ASYNCHRONOUS, stages, micro_batches)
     for slot in _one_f_one_b(stage, stages, steps * micro_batches):
@@ -88,7 +88,7 @@ def _asynchronous(stage: int, stages: int, micro_batches: int) -> list[Slot]:
 
 
 def _zero_bubble(stage: int, stages: int, micro_batches: int) -> list[Slot]:
-    """ZB-H1 (Qi et al. 2023): gradients of weights wait until a stage would be idle, no longer than ``stage`` slots."""
+    """ZB-H1 (Qi et al. 2023): gradients of weights wait until a stage would be idle, at most for ``stage`` slots."""
     found: list[Slot] = []
     done = 0
     for slot in _one_f_one_b(stage, stages, micro_batches):
@@ -125,10 +125,10 @@ def pipeline_graph(
     exchange_us: float = 0.0,
     optimizer_us: float = 0.0,
 ) -> Graph:
-    """One lane a stage; a forward pass waits for the stage before, a backward pass for the stage behind.
+    """One lane per stage. A forward pass waits for the previous stage, a backward pass for the next stage.
 
-    An update is the exchange of the stage's gradients and its optimizer step, where they take time. Tasks up to it are
-    of one iteration.
+    An update consists of the exchange of the stage's gradients and its optimizer step, if they take time.
+    Tasks up to and including the update belong to one iteration.
     """
     stages = len(order)
     split = any(slot.kind == WEIGHTS for slot in order[0])
@@ -172,12 +172,12 @@ def pipeline_graph(
 
 
 def usable_interleaving(stages: int, micro_batches: int, blocks: int, chunks: int) -> bool:
-    """Interleaving takes whole groups of micro-batches and chunks of equal size."""
+    """True if there are whole groups of micro-batches and chunks of equal size, as interleaving requires."""
     return micro_batches % stages == 0 and blocks >= stages * chunks
 
 
 def step_us(timeline: Timeline) -> float:
-    """A step of a simulated schedule. Of several steps the first half fills the pipeline."""
+    """The duration of a step in a simulated schedule. Of several steps, the first half fills the pipeline."""
     ends = timeline.iteration_ends_us()
     return 1e3 * step_ms(ends, len(ends) // 2)
 
@@ -190,14 +190,16 @@ def pipeline_bound_us(
     send_us: float,
     update_us: float = 0.0,
 ) -> float:
-    """The step in closed form; ``times`` are those of whole stages, ``update_us`` that of an update.
+    """The step in closed form. ``times`` are the times of whole stages, ``update_us`` the time of an update.
 
-    The slowest stage waits while the first micro-batch comes through all other stages, and the last one goes back.
+    The slowest stage waits while the first micro-batch passes through all other stages, and while the last
+    one returns.
     """
     stages = len(times)
     slowest = max(times, key=lambda time: time.both_us)
     if not schedule.flushes:
-        # As many micro-batches as stages are in flight: so often a stage waits for one to go around.
+        # As many micro-batches as stages are in flight. A stage waits once per such round for a micro-batch
+        # to return.
         rounds = micro_batches / stages
         around = rounds * 2 * (stages - 1) * send_us + min(1.0, rounds) * update_us
         return micro_batches * slowest.both_us + max(update_us, around)

@@ -1,4 +1,4 @@
-"""A script whose modules differ as layers in the order in which they run, between which a pipeline can be cut."""
+"""A script with different modules as layers in the order in which they run. A pipeline can be cut between them."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from skyline.trace.facts import ModuleFact
 from skyline.trace.record import OperatorShape
 
 _CONTAINERS = ("Sequential", "ModuleList", "ModuleDict")
-"""PyTorch's modules whose members are layers by themselves."""
+"""PyTorch's modules whose members count as separate layers."""
 
 Operators = Sequence[tuple[str, OperatorShape]]
 """Operators in the order of execution, each with the path of its module."""
 
 
 def chain_of(modules: Sequence[ModuleFact], forward: Operators, backward: Operators) -> tuple[LayerPart, ...]:
-    """The layers of one pass; empty if there are fewer than two, or if the activations of one are not known.
+    """The layers of one pass. Empty if there are fewer than two, or if the activations of one are unknown.
 
-    A layer is the outermost module that is no container. Layers that take turns are one, and operators outside of
-    layers belong to the one that ran before.
+    A layer is the outermost module that is not a container. Layers that alternate are merged. Operators
+    outside layers belong to the previous layer.
     """
     facts = {module.path: module for module in modules}
     groups = _in_order([_layer(path, facts) for path, _ in forward])
@@ -32,10 +32,10 @@ def chain_of(modules: Sequence[ModuleFact], forward: Operators, backward: Operat
     back = _by_layer(backward, place, facts, len(groups) - 1, len(groups))
     parameters = [0.0] * len(groups)
     for module in modules:
-        # Parameters of the model itself are most often positions, which the first layers need.
+        # Parameters of the model itself are mostly positions, which the first layers need.
         parameters[place.get(_layer(module.path, facts), 0)] += module.parameter_count
     saved = [float(sum(kept[path] or 0 for path in group)) for group in groups]
-    # The rest of the kept memory is kept for the loss.
+    # The remaining kept memory belongs to the loss.
     saved[-1] += max(0.0, max(one.kept_bytes or 0 for one in modules) - sum(saved))
     return tuple(
         LayerPart(
@@ -53,12 +53,12 @@ def chain_of(modules: Sequence[ModuleFact], forward: Operators, backward: Operat
 
 
 def input_bytes(shapes: Sequence[OperatorShape]) -> int:
-    """The bytes of the largest input of the first operator: what passes from stage to stage."""
+    """The bytes of the largest input of the first operator, which one stage passes to the next."""
     return max((_largest_bytes(shape.inputs, shape.dtypes) for shape in shapes[:1]), default=0)
 
 
 def _passed_bytes(ahead: Sequence[Sequence[OperatorShape]], number: int) -> int:
-    """The output of the layer before: the largest input of the first operator may be its weight."""
+    """The output of the previous layer: the largest input of the first operator may be its weight."""
     before = [shape for shapes in ahead[:number] for shape in shapes]
     if not before:
         return input_bytes(ahead[number])
@@ -81,7 +81,7 @@ def _layer(path: str, facts: Mapping[str, ModuleFact]) -> str:
 
 
 def _in_order(layers: Sequence[str]) -> list[list[str]]:
-    """Layers in the order of their first operators; those with others in between are in one group with them."""
+    """Layers in the order of their first operators. A layer and those that run between its operators form a group."""
     last = {layer: place for place, layer in enumerate(layers) if layer}
     groups: list[list[str]] = []
     end = -1

@@ -1,6 +1,6 @@
-"""A profiled or shape-traced script as layers: its repeated module is the block, the rest are the ends.
+"""A profiled or shape-traced script as layers: its repeated module is the block, the rest are the first and last part.
 
-Where modules differ they are also a chain, out of which a pipeline is cut.
+If its modules differ, they also form a chain that a pipeline can be cut from.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NUMBERED = re.compile(r"^(.*?\.)(\d+)(\..*)?$")
 
 @dataclass(frozen=True, slots=True)
 class TracedProgram:
-    """One forward and backward pass of a script at its own batch, which is the micro-batch of each rank.
+    """One forward and backward pass of a script with its own batch, which is the micro-batch of each rank.
 
     ``passes`` is the number of such passes in a step of the script (gradient accumulation).
     """
@@ -38,16 +38,16 @@ class TracedProgram:
 
     @property
     def flops_per_sample(self) -> float:
-        """Arithmetic of a pass over its batch."""
+        """Arithmetic of a pass for one sample of its batch."""
         return self.flops / self.batch
 
     @property
     def block_count(self) -> int:
-        """The number of repeated blocks, or of layers that differ."""
+        """The number of repeated blocks, or of different layers."""
         return len(self.whole.chain) or self.whole.blocks
 
     def refusal(self, strategy: Strategy) -> str:
-        """Tensor, context and expert parallelism change operators inside a block, which a trace does not describe."""
+        """The reason why a strategy is impossible: a trace does not describe splits of operators inside a block."""
         if strategy.tensor * strategy.context * strategy.expert > 1:
             return "tensor, context and expert parallelism need a described transformer (--model)"
         if strategy.chunks > 1 and self.whole.chain:
@@ -62,7 +62,7 @@ class TracedProgram:
 
 
 def traced_program(profile: Profile) -> TracedProgram:
-    """The layers of a profile whose records have shapes, as those of a shape trace do.
+    """The layers of a profile whose records have shapes, as in a shape trace.
 
     Raises:
         UsageError: the profile has no operators with shapes, or no batch size.
@@ -75,7 +75,7 @@ def traced_program(profile: Profile) -> TracedProgram:
     first = min((mark.index for mark in trace.iterations), default=0)
     own = [one for one in trace.records if one.iteration == first]
     records = [one for one in own if one.kind is RecordKind.KERNEL]
-    # The kernels of a traced script all have shapes; of a recorded one those of products do, and all operators.
+    # In a traced script, all kernels have shapes. In a recorded one, products and all operators have them.
     if not records or any(one.shape < 0 for one in records):
         records = [one for one in own if one.kind is RecordKind.OPERATOR]
     shapes = [
@@ -106,7 +106,7 @@ def traced_program(profile: Profile) -> TracedProgram:
     passes, batch = _passes(profile)
     repeats = _repeats(list(members.values()), outside[Phase.FORWARD])
     for found in (*inside.values(), *outside.values(), *ordered.values()):
-        # Each pass computes the same: the first one stands for all.
+        # All passes compute the same, so the first one represents all.
         del found[ceil(len(found) / passes) :]
     parameters = {True: 0.0, False: 0.0}
     for module in profile.modules:
@@ -133,7 +133,7 @@ def traced_program(profile: Profile) -> TracedProgram:
         max(0.0, all_kept - saved * count),
     )
     if not count:
-        # Nothing repeats: the whole step is one block.
+        # Nothing repeats, so the whole step is one block.
         block, rest, count = (
             LayerPart(rest.forward, rest.backward, rest.forward, rest.parameters, all_kept, all_kept / 2),
             LayerPart(),
@@ -151,7 +151,7 @@ def traced_program(profile: Profile) -> TracedProgram:
 
 
 def _repeats(members: list[list[OperatorShape]], outside: list[OperatorShape]) -> bool:
-    """True if the repeated modules are equal, and have more of the arithmetic than all that does not repeat."""
+    """True if the repeated modules are equal and have at least as much arithmetic as everything outside them."""
     if len(members) < 2 or any(one != members[0] for one in members):
         return False
     repeated = len(members) * sum(shape.flops for shape in members[0])
@@ -159,7 +159,7 @@ def _repeats(members: list[list[OperatorShape]], outside: list[OperatorShape]) -
 
 
 def _passes(profile: Profile) -> tuple[int, int]:
-    """The forward and backward passes of a step that accumulates gradients, and the samples of each."""
+    """The number of forward and backward passes of a step that accumulates gradients, and the samples of each pass."""
     assert profile.batch_size is not None
     passes, samples = max(1, profile.batch.micro_batches), profile.batch.samples_per_iteration
     if passes > 1 and samples and not samples % passes:
@@ -168,7 +168,7 @@ def _passes(profile: Profile) -> tuple[int, int]:
 
 
 def _known(profile: Profile, passes: int) -> KnownPass | None:
-    """The predicted forward and backward pass; None for a profile of a device that is here."""
+    """The predicted forward and backward pass. None for a measured profile."""
     if profile.prediction is None:
         return None
     phases = [*profile.times.optimizer_ms, 0.0]
@@ -185,7 +185,7 @@ def _known(profile: Profile, passes: int) -> KnownPass | None:
 
 
 def repeated_modules(paths: list[str]) -> tuple[str, int]:
-    """The prefix of the numbered modules with the most numbers, such as ``GPT.h.``, and how many there are."""
+    """The prefix with the most numbered modules, such as ``GPT.h.``, and their number."""
     numbers: dict[str, set[int]] = {}
     depth: Counter[str] = Counter()
     for path in paths:
@@ -194,7 +194,7 @@ def repeated_modules(paths: list[str]) -> tuple[str, int]:
             numbers.setdefault(found[1], set()).add(int(found[2]))
         elif found:
             depth[found[1]] += 1
-    # A list of blocks has modules inside its members; a plain list of layers may have none.
+    # A list of blocks has modules inside its members. A plain list of layers may have none.
     usable = {prefix: len(found) for prefix, found in numbers.items() if len(found) > 1}
     if not usable:
         return "", 0

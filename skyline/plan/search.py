@@ -1,4 +1,4 @@
-"""Search: strategies on a cluster, without those that do not fit, ranked by the time of a sample."""
+"""Search for strategies on a cluster: those that fit, ranked by the time of a sample."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from skyline.plan.work import Work, work_of
 from skyline.predict.operator_time import OperatorPredictor
 
 _EXACT = 24
-"""Rows that are simulated and get a range; the others have the closed form."""
+"""Number of rows that are simulated and get a range. All others use the closed form."""
 _MICRO_BATCHES = (1, 2, 4, 8, 16, 32)
 USABLE = 0.95
-"""Share of the GPU's memory that a plan fills: a fuller allocator frees and allocates again in each step."""
+"""Share of the GPU's memory that a plan may fill. A fuller allocator frees and allocates memory in each step."""
 _CHUNKS = 2
 _MOST_ACCUMULATION = 512
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The space of the search: the precision, a global batch if it is given, and one micro-batch if it is fixed.
+    """The space of the search: the precision, a global batch if given, and a fixed micro-batch if given.
 
-    ``passes`` is the number of micro-batches in a step of the script, where the micro-batch is the script's own.
+    ``passes`` is the number of micro-batches in a step of the script, if the micro-batch is the script's own.
     """
 
     precision: Precision = Precision.MIXED
@@ -43,9 +43,9 @@ class Request:
     compiled: bool = False
     passes: int = 1
     topk: float | None = None
-    """The share of gradients that data parallelism may send, in addition to strategies that send all."""
+    """The share of gradients that data parallelism may send. Strategies that send all gradients remain."""
     asynchronous: bool = False
-    """True to search pipelines without flushes, too, which change the training."""
+    """True to include pipelines without flushes, which change the training."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class StrategyRow:
 
     @property
     def units_per_s(self) -> Interval:
-        """Tokens or samples a second of the whole job."""
+        """Tokens or samples per second of the whole job."""
         return self.step_us.inverse(self.units_per_step * 1e6)
 
 
@@ -78,15 +78,15 @@ class TooLarge:
 
 @dataclass(slots=True)
 class Found:
-    """The ranked rows, the number of strategies that were looked at, and those refused by reason."""
+    """The ranked rows, the number of strategies examined, and the number of refused ones by reason."""
 
     rows: list[StrategyRow] = field(default_factory=list[StrategyRow])
     considered: int = 0
     usable: int = 0
-    """Strategies that fit, of which ``rows`` has the best of each layout."""
+    """Number of strategies that fit. ``rows`` has the best one of each layout."""
     refused: dict[str, int] = field(default_factory=dict[str, int])
     too_large: list[TooLarge] = field(default_factory=list[TooLarge])
-    """Of each layout without a strategy that fits, the one with the least memory; the least first."""
+    """For each layout without a strategy that fits, the one with the least memory, sorted by it."""
 
     def refuse(self, reason: str) -> None:
         """Count a strategy that cannot be used."""
@@ -101,7 +101,7 @@ def search(
     most: int = 100_000,
     cancel: threading.Event | None = None,
 ) -> Found:
-    """All strategies on each cluster, ranked by throughput; the best are simulated exactly.
+    """All strategies on each cluster, ranked by throughput. The best ones are simulated exactly.
 
     Raises:
         UsageError: the fixed sizes leave no strategy.
@@ -143,7 +143,7 @@ def search(
             "no strategy has this global batch",
             hint="The batch must be a multiple of the ranks that share it.",
         )
-    # Of equal times the one without recomputation, then the one with less memory.
+    # Ties go to the strategy without recomputation, then to the one with less memory.
     effort = list(Recompute)
     candidates.sort(
         key=lambda one: (
@@ -162,7 +162,7 @@ def search(
     sized: set[int] = set()
     for number, (_, strategy, cluster, work, memory) in enumerate(order):
         _check(cancel)
-        # The table has the best row of each size, however slow it is.
+        # The table shows the best row of each size, however slow it is.
         exact = number < _EXACT or cluster.gpus not in sized
         sized.add(cluster.gpus)
         found.rows.append(_row(model, strategy, cluster, work, memory, exact=exact))
@@ -176,7 +176,7 @@ def _check(cancel: threading.Event | None) -> None:
 
 
 def _layout(strategy: Strategy, cluster: ClusterSpec) -> tuple[object, ...]:
-    """Strategies of one layout differ in micro-batches, recomputation and schedule: the best stands for them."""
+    """The layout of a strategy. Strategies with the same layout differ in micro-batches, recomputation and schedule."""
     return (
         cluster.gpus,
         strategy.sharding,
@@ -206,7 +206,7 @@ def _row(
 
 
 def limit_of(step: StepTime) -> str:
-    """The part, computation excepted, in which the step loses most."""
+    """The part of the step, other than computation, that costs the most time."""
     losses = {
         "communication": step.exposed_us,
         "pipeline bubble": step.bubble_us,
@@ -218,7 +218,7 @@ def limit_of(step: StepTime) -> str:
 
 
 def strategies(model: ModelWork, cluster: ClusterSpec, request: Request) -> Iterator[Strategy]:
-    """All combinations of sizes that use every GPU once."""
+    """All combinations of sizes that use every GPU exactly once."""
     ranks = cluster.gpus
     for tensor in _divisors(min(ranks, cluster.gpus_per_node), ranks):
         for pipeline in _divisors(min(ranks // tensor, model.block_count), ranks // tensor):
@@ -263,13 +263,13 @@ def _accumulations(base: Strategy, micro_batch: int, request: Request) -> tuple[
         passes, rest = divmod(request.global_batch, base.data * micro_batch)
         return (passes,) if not rest and 1 <= passes <= _MOST_ACCUMULATION else ()
     if base.pipeline > 1:
-        # Without flushes a step may be a single micro-batch.
+        # Without flushes, a step may consist of a single micro-batch.
         least = (1,) if request.asynchronous else ()
         filled = (base.pipeline * factor for factor in (1, 4, 8))
         return (*least, *(passes for passes in filled if passes <= _MOST_ACCUMULATION))
     if request.micro_batch is None:
         return 1, 8
-    # A script steps after as many batches as it does now, or the ranks share these.
+    # A script keeps its number of batches per step, or the ranks share these batches.
     return tuple({ceil(request.passes / base.data), request.passes})
 
 
@@ -292,5 +292,5 @@ def _schedules(
 
 
 def _divisors(most: int, ranks: int) -> tuple[int, ...]:
-    """Powers of two and other divisors of the ranks up to ``most``."""
+    """Powers of two and other divisors of the ranks, up to ``most``."""
     return tuple(one for one in range(1, min(most, 64) + 1) if ranks % one == 0)

@@ -1,7 +1,8 @@
-"""The cut of equal blocks between two ends into stages, in closed form: the blocks that each stage has and recomputes.
+"""The cut of equal blocks between two ends into stages, in closed form: blocks of each stage, and which recompute.
 
-Time and memory of a stage grow with its blocks. Within a bound on the slowest stage each stage therefore takes a number
-of blocks that does not depend on the others, and the least bound that places all blocks is one of the times.
+Time and memory of a stage grow with its number of blocks. For a given bound on the slowest stage, the number
+of blocks of each stage is therefore independent of the other stages. The least bound that places all blocks
+is one of the times.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from skyline.lazy_dataclass import dataclass
 
 Numbers = npt.NDArray[np.float64]
 _CLOSE = 1e-9
-"""Relative difference below which times are equal: sums in another order round differently."""
+"""Relative difference below which times count as equal, because sums in another order round differently."""
 _BYTE, _MANY = 1.0, 1e9
-"""Parts of a model without parameters and activations fit any number of times."""
+"""Parts of a model without parameters and activations always fit."""
 
 
 @dataclass(frozen=True, slots=True)
 class BlockTimes:
-    """Times in µs of both passes of a micro-batch: a block, the more of one that recomputes, and both ends."""
+    """Times in µs of both passes of a micro-batch: one block, the extra time to recompute it, and both ends."""
 
     block_us: float
     again_us: float
@@ -32,10 +33,10 @@ class BlockTimes:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StageSizes:
-    """Memory in bytes for each stage: without blocks, of a block, and what recomputation spares and needs.
+    """Memory in bytes for each stage: without blocks, of a block, and the saving and the need of recomputation.
 
-    ``spared_bytes`` is what one block less keeps if it recomputes; ``again_bytes`` is needed once by a stage in which
-    any block does.
+    ``spared_bytes`` is the amount that a block saves if it recomputes. A stage with any such block needs
+    ``again_bytes`` once.
     """
 
     fixed_bytes: Numbers
@@ -46,14 +47,14 @@ class StageSizes:
 
 @dataclass(frozen=True, slots=True)
 class StageCut:
-    """For each stage its blocks, and how many of them recompute."""
+    """The number of blocks of each stage, and the number of them that recompute."""
 
     blocks: tuple[int, ...]
     recomputed: tuple[int, ...]
 
 
 def cut_blocks(blocks: int, times: BlockTimes, sizes: StageSizes, room_bytes: float) -> StageCut | None:
-    """The cut with the fastest slowest stage, and no more recomputation than stages need to fit; None if none fits."""
+    """The cut with the fastest slowest stage and the least recomputation that lets it fit. None if none fits."""
     stages = len(sizes.fixed_bytes)
     plain = _fastest(blocks, stages, times.block_us, times.first_us, times.last_us)
     if bool(np.all(sizes.fixed_bytes + sizes.block_bytes * plain <= room_bytes)):
@@ -73,7 +74,7 @@ def cut_blocks(blocks: int, times: BlockTimes, sizes: StageSizes, room_bytes: fl
 
 
 def slowest_stage_us(blocks: int, stages: int, block_us: float, first_us: float, last_us: float) -> float:
-    """The time of the slowest stage when whole blocks are spread best around the first and the last part."""
+    """The time of the slowest stage if whole blocks are spread best around the first and the last part."""
     counts = _fastest(blocks, stages, block_us, first_us, last_us)
     times = BlockTimes(block_us, 0.0, first_us, last_us)
     return float(np.max(_ends_us(times, stages) + block_us * np.asarray(counts)))
@@ -81,7 +82,7 @@ def slowest_stage_us(blocks: int, stages: int, block_us: float, first_us: float,
 
 @lru_cache(maxsize=4096)
 def _fastest(blocks: int, stages: int, block_us: float, first_us: float, last_us: float) -> tuple[int, ...]:
-    """The cut without regard to memory."""
+    """The fastest cut, regardless of memory."""
     times = BlockTimes(block_us, 0.0, first_us, last_us)
     time_us = _ends_us(times, stages)[:, None] + block_us * np.arange(blocks + 1, dtype=np.float64)
     chosen = _within_least(time_us, _least(blocks, stages, times))
@@ -97,7 +98,7 @@ def _ends_us(times: BlockTimes, stages: int) -> Numbers:
 
 
 def _least(blocks: int, stages: int, times: BlockTimes) -> npt.NDArray[np.int64]:
-    """A block for each stage; an end is a stage by itself."""
+    """The least number of blocks of each stage: one, or none for a stage with an end."""
     least = np.full(stages, int(blocks >= stages))
     least[0] = least[0] and not times.first_us
     least[-1] = least[-1] and not times.last_us
@@ -105,7 +106,7 @@ def _least(blocks: int, stages: int, times: BlockTimes) -> npt.NDArray[np.int64]
 
 
 def _most(sizes: StageSizes, room_bytes: float) -> npt.NDArray[np.int64]:
-    """The most blocks that fit each stage, with as much recomputation as there can be."""
+    """The largest number of blocks that fits each stage, with as much recomputation as possible."""
     room = room_bytes - sizes.fixed_bytes
     kept = room / np.maximum(sizes.block_bytes, _BYTE)
     every = (room - sizes.again_bytes) / np.maximum(sizes.block_bytes - sizes.spared_bytes, _BYTE)
@@ -114,22 +115,22 @@ def _most(sizes: StageSizes, room_bytes: float) -> npt.NDArray[np.int64]:
 
 
 def _recomputed(over_bytes: Numbers, sizes: StageSizes, counts: Numbers) -> Numbers:
-    """The blocks that must recompute so that each number of blocks fits each stage; more than all if it cannot fit."""
+    """Number of blocks that must recompute for each number of blocks to fit each stage; above it if nothing fits."""
     spared = sizes.spared_bytes[:, None]
     needed = np.ceil((over_bytes + sizes.again_bytes[:, None]) / np.where(spared > 0, spared, 1.0))
     return np.where(over_bytes <= 0, 0.0, np.where(spared > 0, needed, counts + 1))
 
 
 def _within_least(time_us: Numbers, least: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
-    """The blocks of each stage within the least bound that places all; ``time_us`` has a row for each stage.
+    """The blocks of each stage within the least bound that places all blocks. ``time_us`` has a row for each stage.
 
-    A row rises with the number of blocks, from 0 to all.
+    The times of a row increase with the number of blocks, from 0 to all.
     """
     stages, blocks = len(time_us), len(time_us[0]) - 1
     bound = float(np.max(time_us[np.arange(stages), least]))
     left = blocks - int(least.sum())
     if left:
-        # As many blocks are within a bound as there are further times that do not exceed it.
+        # Each further time within the bound allows one more block.
         further = time_us[np.arange(blocks + 1) > least[:, None]]
         bound = max(bound, float(np.partition(further, left - 1)[left - 1]))
     if not np.isfinite(bound):
@@ -138,7 +139,7 @@ def _within_least(time_us: Numbers, least: npt.NDArray[np.int64]) -> npt.NDArray
     chosen = np.maximum(least, np.count_nonzero(within, axis=1) - 1)
     rows = np.arange(stages)
     for _ in range(int(chosen.sum()) - blocks):
-        # Of equally slow stages the first is spared, which keeps the most micro-batches.
+        # Among equally slow stages, the first one loses a block: it keeps the most micro-batches.
         taken = np.where(chosen > least, time_us[rows, chosen], -1.0)
         chosen[int(np.argmax(taken))] -= 1
     return chosen

@@ -38,12 +38,12 @@ from skyline.plan.work import Work
 from skyline.simulate.engine import simulate
 
 _SPREAD = {"product": 0.12, "attention": 0.25, "other": 0.3, "link": 0.35, "waiting": 1.5}
-"""Relative error of each group of times; errors of groups are independent."""
+"""Relative error of each group of times. Errors of different groups are independent."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepFactors:
-    """Multiples of the times of each group, to find how the step depends on them."""
+    """Factors on the times of each group, to find how the step depends on them."""
 
     product: float = 1.0
     attention: float = 1.0
@@ -54,7 +54,7 @@ class StepFactors:
     latency: float = EXPOSED_LATENCY.value
 
     def compute(self, time: WorkTime) -> float:
-        """The time of a part with these multiples, in µs."""
+        """The time of a part with these factors, in µs."""
         return (
             time.product_us * self.product + time.attention_us * self.attention + time.other_us * self.other
         )
@@ -72,12 +72,12 @@ class StepTime:
 
     @property
     def total_us(self) -> float:
-        """The step."""
+        """The duration of the step."""
         return self.compute_us + self.exposed_us + self.bubble_us + self.optimizer_us
 
 
 def step_range(work: Work, strategy: Strategy, cluster: ClusterSpec) -> tuple[StepTime, Interval]:
-    """The step, and its range in µs: each group of times in turn at its ends, added in quadrature."""
+    """The step and its range in µs: each group of times is varied in turn, and the effects are added in quadrature."""
     step = step_time(work, strategy, cluster)
     below = above = 0.0
     middle = step_time(work, strategy, cluster, exact=False)
@@ -100,7 +100,7 @@ def step_time(
     *,
     exact: bool = True,
 ) -> StepTime:
-    """The step on the slowest stage. ``exact`` simulates a pipeline, else a closed form stands for it."""
+    """The step on the slowest stage. ``exact`` simulates a pipeline; otherwise a closed form is used."""
     stage = _Stage(work, strategy, cluster, Fabric.of(cluster), factors or StepFactors())
     optimizer = stage.optimizer_us()
     if strategy.pipeline == 1:
@@ -123,7 +123,7 @@ def step_time(
 
 
 def pipeline_timeline(work: Work, strategy: Strategy, cluster: ClusterSpec) -> Graph:
-    """The stages of a pipeline as a graph: one step, or without flushes those that fill the pipeline and as many more.
+    """The stages of a pipeline as a graph: one step, or without flushes twice the number that fills the pipeline.
 
     One rank stands for the equal ranks of its stage.
     """
@@ -132,7 +132,7 @@ def pipeline_timeline(work: Work, strategy: Strategy, cluster: ClusterSpec) -> G
 
 
 def block_times(work: Work, strategy: Strategy, cluster: ClusterSpec) -> BlockTimes:
-    """The times by which blocks are cut into stages."""
+    """The times for the cut of blocks into stages."""
     stage = _Stage(work, strategy, cluster, Fabric.of(cluster), StepFactors())
     forward, kept = stage.block_us(Recompute.NONE)
     _, again = stage.block_us()
@@ -161,11 +161,11 @@ class StreamTimes:
     ends_us: float
     optimizer_us: float
     sharded: bool
-    """True if each micro-batch scatters its gradients, not the last alone."""
+    """True if each micro-batch scatters its gradients, not only the last one."""
 
 
 def stream_times(work: Work, strategy: Strategy, cluster: ClusterSpec) -> StreamTimes:
-    """The times of a timeline of one rank."""
+    """The times for the timeline of one rank."""
     stage = _Stage(work, strategy, cluster, Fabric.of(cluster), StepFactors())
     gather, scatter = stage.sharded_us()
     sharded = scatter > 0
@@ -187,7 +187,7 @@ def stream_times(work: Work, strategy: Strategy, cluster: ClusterSpec) -> Stream
 
 @dataclass(frozen=True, slots=True)
 class _Load:
-    """A micro-batch on one stage, and the computation in it."""
+    """A micro-batch on one stage, and its computation."""
 
     time: StageTime
     compute_us: float
@@ -203,16 +203,16 @@ class _Stage:
 
     @property
     def blocks(self) -> int:
-        """Those of the stage with the most."""
+        """The number of blocks of the largest stage."""
         cut = self.strategy.stage_blocks
         return max(cut) if cut else ceil(self.work.layers.blocks / self.strategy.pipeline)
 
     def _recomputed_us(self, recompute: Recompute) -> float:
-        """Computation that the backward pass of a block repeats."""
+        """Computation that the backward pass of a block repeats, in µs."""
         return again_us(self.work.block, recompute, self.factors)
 
     def ends_us(self) -> tuple[float, float]:
-        """Forward and backward time of the first and last part; in a pipeline, what the slowest stage has of them."""
+        """Forward and backward time of the first and last part. In a pipeline, the slowest stage's share of them."""
         first, last, compute = self.work.first, self.work.last, self.factors.compute
         if self.strategy.pipeline == 1:
             return (
@@ -232,7 +232,7 @@ class _Stage:
 
     @property
     def block_backward_us(self) -> float:
-        """The backward time of one block, under which gradients of the blocks behind it are reduced."""
+        """The backward time of one block. The gradients of later blocks are reduced meanwhile."""
         return self.factors.compute(self.work.block.backward)
 
     def _block_compute_us(self, recompute: Recompute) -> float:
@@ -240,11 +240,11 @@ class _Stage:
         return compute(block.forward) + compute(block.backward) + self._recomputed_us(recompute)
 
     def compute_us(self) -> float:
-        """Computation of one micro-batch on the stage."""
+        """Computation of one micro-batch on the stage, in µs."""
         return self.blocks * self._block_compute_us(self.strategy.recompute) + sum(self.ends_us())
 
     def loads(self) -> list[_Load]:
-        """A micro-batch on each stage of a pipeline. Stages without a cut are equal to the slowest one."""
+        """A micro-batch on each stage of a pipeline. Without a cut, all stages are equal to the slowest one."""
         strategy, compute = self.strategy, self.factors.compute
         weights = compute(self.work.block.backward) / 2
         if not strategy.stage_blocks:
@@ -270,12 +270,12 @@ class _Stage:
         return found
 
     def _computed_us(self, parts: Sequence[PartTime]) -> tuple[float, float]:
-        """Forward and backward pass of parts, without recomputation."""
+        """Time of the forward and backward pass of parts, without recomputation."""
         compute = self.factors.compute
         return sum(compute(part.forward) for part in parts), sum(compute(part.backward) for part in parts)
 
     def _chain_loads(self) -> list[_Load]:
-        """A micro-batch on each stage of layers that differ: all of a stage recompute, or none."""
+        """A micro-batch on each stage of different layers. In a stage, either all layers recompute or none."""
         found: list[_Load] = []
         start = 0
         for stage, count in enumerate(self.strategy.stage_blocks):
@@ -290,7 +290,7 @@ class _Stage:
         return found
 
     def block_us(self, recompute: Recompute | None = None) -> tuple[float, float]:
-        """Forward and backward time of a block with the communication inside it, by the strategy's recomputation."""
+        """Forward and backward time of a block with its internal communication and the strategy's recomputation."""
         recompute = recompute or self.strategy.recompute
         inside = self._tensor_us() + self._expert_us()
         context = self._context_us()
@@ -305,7 +305,7 @@ class _Stage:
         )
 
     def micro_batch(self) -> tuple[float, float]:
-        """Forward and backward time of one micro-batch with the communication that it waits for."""
+        """Forward and backward time of one micro-batch, with the communication that it waits for."""
         gather, reduce = self.sharded_us()
         forward, backward = self.block_us()
         ends = self.ends_us()
@@ -319,7 +319,7 @@ class _Stage:
         )
 
     def _late_us(self) -> float:
-        """The wait for the slowest rank of a collective, which no prefetch hides."""
+        """The wait for the slowest rank of a collective, which prefetching does not hide."""
         strategy = self.strategy
         if strategy.sharding is not Sharding.ZERO_3 or strategy.pipeline > 1:
             return 0.0
@@ -327,7 +327,7 @@ class _Stage:
         return self.fabric.ring_latency_us(group) * self.factors.latency * self.factors.link
 
     def sharded_us(self) -> tuple[float, float]:
-        """Gathering the parameters of a block and scattering its gradients, for each micro-batch."""
+        """Time to gather the parameters of a block and to scatter its gradients, for each micro-batch."""
         strategy = self.strategy
         if strategy.sharding is not Sharding.ZERO_3 or strategy.pipeline > 1:
             return 0.0, 0.0
@@ -345,7 +345,7 @@ class _Stage:
         return gather * self.factors.link, reduce * self.factors.link
 
     def _tensor_us(self) -> float:
-        """Two reductions of the activation in each direction, as gathers and scatters of parts of the sequence."""
+        """Time of two reductions of the activation per direction, as gathers and scatters of parts of the sequence."""
         ways = self.strategy.tensor
         if ways == 1:
             return 0.0
@@ -354,7 +354,7 @@ class _Stage:
         return time * (1 - hidden) * self.factors.link
 
     def _context_us(self) -> float:
-        """Keys and values around the ring of context parallelism, under attention."""
+        """Time of keys and values around the ring of context parallelism, which runs during attention."""
         ways = self.strategy.context
         if ways == 1:
             return 0.0
@@ -363,14 +363,14 @@ class _Stage:
         return (ways - 1) * hop * self.factors.link
 
     def _expert_us(self) -> float:
-        """Tokens to the experts and back."""
+        """Time to send tokens to the experts and back."""
         if self.strategy.expert == 1:
             return 0.0
         group = group_of(self.cluster, self.strategy.expert, self.strategy.tensor)
         return 2 * all_to_all_us(self.fabric, group, self.work.layers.expert_bytes) * self.factors.link
 
     def _parameters(self) -> float:
-        """Parameters of the stage with the most; both ends are shared by all stages."""
+        """Number of parameters of the largest stage. All stages share both ends."""
         layers, strategy = self.work.layers, self.strategy
         if layers.chain and strategy.stage_blocks:
             stages = (stage_parts(layers, strategy, stage) for stage in range(strategy.pipeline))
@@ -379,7 +379,7 @@ class _Stage:
         return layers.block.parameters * self.blocks + ends
 
     def gradient_us(self, busy_us: float) -> float:
-        """Gradients once a step where blocks do not scatter them; ``busy_us`` of backward pass hides them."""
+        """Exposed time of the gradients' exchange once per step. A backward pass of ``busy_us`` hides it partly."""
         strategy = self.strategy
         size = strategy.data * strategy.context
         if size == 1 or (strategy.sharding is Sharding.ZERO_3 and strategy.pipeline == 1):
@@ -404,9 +404,9 @@ class _Stage:
         return reduce - hidden * (1 - self.factors.contention) + after
 
     def late_exchange_us(self, busy_us: float) -> float:
-        """Time of a script's exchange inside a node beyond the part that does not hide under the backward pass.
+        """Exposed time of a script's exchange inside a node, in excess of ``gradient_us``.
 
-        It is known of replicas, and assumed to be the same for shards: nothing published tells them apart.
+        It is fitted to replicas. Shards are assumed to take the same: no published runs distinguish them.
         """
         size = self.strategy.data * self.strategy.context
         group = group_of(self.cluster, size, self.strategy.tensor)
@@ -419,16 +419,16 @@ class _Stage:
         return max(0.0, reduce * EXPOSED_EXCHANGE.value - seen)
 
     def optimizer_us(self) -> float:
-        """The update of the rank's share: Adam reads four tensors and writes three.
+        """The time of the update of the rank's share: Adam reads four tensors and writes three.
 
-        Without flushes it also writes predicted weights, those at the time of the gradient (Kosson et al. 2021).
+        Without flushes it also writes the weights predicted for the gradient's time (Kosson et al. 2021).
         """
         strategy, numbers = self.strategy, self._parameters()
         if strategy.sharding is not Sharding.NONE:
             numbers /= strategy.data * strategy.context
         width = strategy.precision.gradient_bytes
         if strategy.offload:
-            # Gradients to the host and parameters back; the update there is bound by the host's memory.
+            # Gradients move to the host and parameters back. The host's memory limits the update there.
             bus = (self.cluster.gpu.pcie_gb_s or 32.0) / 2
             return numbers * (2 * width / (bus * 1e3) + 7 * width / 20e3)
         rate = self.cluster.gpu.bandwidth_gb_s * 1e3
@@ -448,7 +448,7 @@ class _Stage:
     def pipeline_us(
         self, loads: Sequence[_Load], exchange_us: float, optimizer_us: float, *, exact: bool
     ) -> float:
-        """The step with its exchange of gradients and its update."""
+        """The duration of the step with its exchange of gradients and its update."""
         if exact:
             return step_us(simulate(self.graph(loads, exchange_us, optimizer_us)))
         return pipeline_bound_us(
@@ -475,9 +475,9 @@ class _Stage:
 
 
 def streamed(count: int, compute_us: float, communicate_us: float, contention: float) -> float:
-    """``count`` equal blocks on two streams: the communication of the next block runs under the computation of one.
+    """Time of ``count`` equal blocks on two streams: the next block's communication overlaps a block's computation.
 
-    Computation is slower by ``contention`` while both run. The first communication has nothing to hide under.
+    Computation is slower by ``contention`` while both run. The first communication overlaps nothing.
     """
     slowed = compute_us + contention * min(compute_us, communicate_us)
     return communicate_us + (count - 1) * max(slowed, communicate_us) + compute_us

@@ -1,4 +1,4 @@
-"""A strategy: how a job is spread over ranks, and what it trades memory for."""
+"""A strategy: the distribution of a job over ranks, and its trades of time for memory."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from skyline.lazy_dataclass import dataclass
 
 
 class Sharding(str, Enum):
-    """The state that the ranks of data parallelism divide among each other."""
+    """The state that the ranks of data parallelism divide among themselves."""
 
     NONE = "ddp"
-    """Nothing: gradients are all-reduced."""
+    """No sharding: gradients are all-reduced."""
     ZERO_1 = "zero1"
     """Optimizer state."""
     ZERO_2 = "zero2"
     """Optimizer state and gradients."""
     ZERO_3 = "fsdp"
-    """Parameters, too: gathered for each block in the forward and again in the backward pass (FSDP, ZeRO-3)."""
+    """Parameters as well: gathered for each block in the forward pass and again in the backward pass (FSDP, ZeRO-3)."""
 
 
 class Recompute(str, Enum):
-    """Activations that the backward pass computes again."""
+    """Activations that the backward pass recomputes."""
 
     NONE = "none"
     SELECTIVE = "selective"
     """Elementwise operators and every second product."""
     FULL = "full"
-    """All of a block but its input."""
+    """All of a block except its input."""
 
 
 class PipelineSchedule(str, Enum):
@@ -42,7 +42,7 @@ class PipelineSchedule(str, Enum):
 
     @property
     def flushes(self) -> bool:
-        """True if a step ends with an empty pipeline. Without flushes gradients are of older weights."""
+        """True if a step ends with an empty pipeline. Without flushes, gradients belong to older weights."""
         return self is not PipelineSchedule.ASYNCHRONOUS
 
 
@@ -54,9 +54,9 @@ class Precision(str, Enum):
     PURE = "bf16"
     """Everything in bfloat16."""
     FLOAT8 = "float8"
-    """Products in float8, all else as in mixed precision."""
+    """Products in float8, everything else as in mixed precision."""
     HALF = "amp_fp16"
-    """As mixed precision, with products in float16: for GPUs that have no bfloat16."""
+    """Mixed precision with products in float16, for GPUs without bfloat16."""
     SINGLE = "fp32"
     """Everything in float32."""
 
@@ -67,7 +67,7 @@ class Precision(str, Enum):
 
     @property
     def width_bytes(self) -> int:
-        """Bytes of an activation, and of a parameter that is gathered."""
+        """Bytes of an activation, and of a gathered parameter."""
         return 4 if self is Precision.SINGLE else 2
 
     @property
@@ -83,10 +83,10 @@ class Precision(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """Sizes of the kinds of parallelism multiply to the number of ranks.
+    """Sizes of the kinds of parallelism, whose product is the number of ranks.
 
-    ``micro_batch`` is the batch of one rank in one forward pass; ``accumulation`` is the number of such passes in a
-    step. ``chunks`` is the number of model parts of a rank in an interleaved schedule.
+    ``micro_batch`` is the batch of one rank in one forward pass. ``accumulation`` is the number of such
+    passes in a step. ``chunks`` is the number of model parts of a rank in an interleaved schedule.
     """
 
     data: int = 1
@@ -102,15 +102,15 @@ class Strategy:
     recompute: Recompute = Recompute.NONE
     precision: Precision = Precision.MIXED
     offload: bool = False
-    """Optimizer state in the host's memory, updated there."""
+    """True to keep the optimizer state in the host's memory and update it there."""
     compiled: bool = False
     async_tensor: bool = False
     sent: float = 1.0
     """Share of the gradients that ranks of ``ddp`` send, the largest ones. Less than 1 changes the training."""
     stage_blocks: tuple[int, ...] = ()
-    """The blocks of each stage of a pipeline; empty if they are spread evenly."""
+    """The number of blocks of each stage of a pipeline. Empty if they are spread evenly."""
     stage_recomputed: tuple[int, ...] = ()
-    """The number of blocks of each stage that recompute; empty if all do, where ``recompute`` says so."""
+    """The number of blocks of each stage that recompute. Empty if all do as ``recompute`` states."""
 
     @property
     def ranks(self) -> int:
@@ -124,25 +124,25 @@ class Strategy:
 
     @property
     def changes_convergence(self) -> bool:
-        """True if another model is trained after the same number of steps."""
+        """True if the same number of steps trains another model."""
         return self.sent < 1 or not self.schedule.flushes
 
     def weight_versions(self, stage: int = 0) -> int:
-        """Versions of the weights that the micro-batches in flight on a stage began with.
+        """Number of weight versions with which the micro-batches in flight on a stage began.
 
-        With p stages and an update after each micro-batch that is p - stage (PipeDream, Narayanan et al. 2019); with p
-        or more micro-batches in a step it is 2 (PipeDream-2BW, Narayanan et al. 2021).
+        With p stages and an update after each micro-batch it is p - stage (PipeDream, Narayanan et al. 2019).
+        With p or more micro-batches in a step it is 2 (PipeDream-2BW, Narayanan et al. 2021).
         """
         if self.schedule.flushes:
             return 1
         return 1 + ceil((self.pipeline - 1 - stage) / self.accumulation)
 
     def blocks_on(self, stage: int, blocks: int) -> int:
-        """The blocks of a stage, of ``blocks`` in all."""
+        """The number of blocks of a stage, of ``blocks`` in total."""
         return self.stage_blocks[stage] if self.stage_blocks else ceil(blocks / self.pipeline)
 
     def recomputed_on(self, stage: int, blocks: int) -> int:
-        """The blocks of a stage that recompute, of ``blocks`` in all."""
+        """The number of blocks of a stage that recompute, of ``blocks`` in total."""
         if self.recompute is Recompute.NONE:
             return 0
         return self.stage_recomputed[stage] if self.stage_recomputed else self.blocks_on(stage, blocks)

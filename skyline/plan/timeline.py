@@ -1,4 +1,4 @@
-"""The timeline of a strategy's ranks as a graph: stages of a pipeline, or the streams of one of equal ranks."""
+"""The timeline of a strategy's ranks as a graph: the stages of a pipeline, or the streams of one rank."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from skyline.trace.record import Phase
 
 _COMPUTE, _COMMUNICATE = "compute", "communication"
 _SHOWN = 4
-"""Micro-batches that a timeline of one stage shows: they are equal."""
+"""Number of equal micro-batches that a timeline of one stage shows."""
 
 
 def strategy_graph(work: Work, strategy: Strategy, cluster: ClusterSpec) -> Graph:
-    """One step; one rank stands for the equal ranks of its stage."""
+    """The graph of one step. One rank represents the equal ranks of its stage."""
     if strategy.pipeline > 1:
         return pipeline_timeline(work, strategy, cluster)
     return stream_graph(stream_times(work, strategy, cluster), min(strategy.accumulation, _SHOWN))
 
 
 def stream_graph(times: StreamTimes, micro_batches: int) -> Graph:
-    """Two streams: parameters of a block are gathered while the block before it computes."""
+    """Two streams: the parameters of a block are gathered while the previous block computes."""
     made = _Streams()
     for micro_batch in range(micro_batches):
         for block in range(times.blocks):
@@ -36,7 +36,7 @@ def stream_graph(times: StreamTimes, micro_batches: int) -> Graph:
         last = micro_batch == micro_batches - 1
         gathered = _gather(made, times, times.blocks - 1)
         for block in reversed(range(times.blocks)):
-            # The gather of the next block stands before the reduction of this one, which waits for it.
+            # The next block's gather precedes this block's reduction, which waits for the computation.
             ahead = _gather(made, times, block - 1) if block else None
             done = made.compute(f"backward {block}", times.backward_us, Phase.BACKWARD, gathered)
             gathered = ahead
@@ -62,7 +62,7 @@ class _Streams:
 
     @property
     def one_before_last(self) -> int | None:
-        """The computation that frees the buffer for the next gather: no more than one block is gathered ahead."""
+        """The computation that frees the buffer for the next gather: at most one block is gathered ahead."""
         return self.computed[-2] if len(self.computed) > 1 else None
 
     def compute(self, name: str, time_us: float, phase: Phase, after: int | None) -> int:

@@ -1,4 +1,4 @@
-"""A decoder transformer by its configuration: its operators, parameters and activations on one rank."""
+"""A decoder transformer by its configuration: operators, parameters and activations on one rank."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ _BYTES_OF_A_MODEL = 1 << 20
 
 
 class Transformer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A configuration as model cards state it.
+    """A configuration with the figures of model cards.
 
-    ``gated`` is a feed-forward layer of three products (SwiGLU), else of two (GELU). ``learned_positions`` adds a
-    table of positions, else rotary embeddings are applied. ``tied`` shares the embedding with the output. ``causal``
-    attention looks at earlier tokens only. ``predicted`` is the share of the tokens that the output layer predicts.
-    Without ``fused``, normalization and GELU are written out as elementwise operators.
+    ``gated`` selects a feed-forward layer of three products (SwiGLU), else it has two (GELU).
+    ``learned_positions`` adds a table of positions, else rotary embeddings are applied. ``tied`` shares the
+    embedding with the output. ``causal`` attention uses earlier tokens only. ``predicted`` is the share of
+    the tokens that the output layer predicts. Without ``fused``, normalization and GELU run as separate
+    elementwise operators.
     """
 
     name: str
@@ -47,7 +48,7 @@ class Transformer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def unit(self) -> str:
-        """Throughput counts tokens."""
+        """The unit of throughput: tokens."""
         return "tokens"
 
     @property
@@ -67,7 +68,7 @@ class Transformer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def key_width(self) -> int:
-        """The width of all keys together, less than ``width`` with grouped queries."""
+        """The total width of all keys, which is less than ``width`` with grouped queries."""
         return (self.kv_heads or self.heads) * self.head_width
 
     @property
@@ -97,14 +98,14 @@ class Transformer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def flops_per_sample(self) -> float:
-        """Six per parameter and token, and attention without regard to the causal mask, as is the custom for MFU."""
+        """Six per parameter and token, plus attention without regard to the causal mask, as is usual for MFU."""
         idle = (self.experts - self.active_experts) * self.feed_forward_parameters * self.blocks
         idle += (1 - self.predicted) * self.vocabulary * self.width
         used = self.parameters - idle - (0 if self.tied else self.vocabulary * self.width)
         return 6.0 * used * self.sequence + 12.0 * self.blocks * self.width * self.sequence**2
 
     def refusal(self, strategy: Strategy) -> str:
-        """Why the sizes do not divide; empty if they do."""
+        """The reason why the sizes cannot be divided. Empty if they can."""
         if self.heads % strategy.tensor or self.hidden % strategy.tensor:
             return f"{self.heads} heads cannot be split over {strategy.tensor} ranks"
         if (self.kv_heads or self.heads) % strategy.tensor:
@@ -147,7 +148,7 @@ class _Split:
 
     @property
     def fused(self) -> bool:
-        """True unless normalization and GELU are written out; gated layers have neither."""
+        """True unless normalization and GELU run as separate operators. Gated layers have neither."""
         return self.model.fused or self.model.gated or self.strategy.compiled
 
     @property
@@ -164,7 +165,7 @@ class _Split:
         return self.product(rows, columns, inner), self.product(inner, rows, columns)
 
     def passing(self, numbers: float) -> OperatorShape:
-        """An elementwise operator that reads and writes ``numbers`` activations in all."""
+        """An elementwise operator that reads and writes ``numbers`` activations in total."""
         return passing(numbers, self.strategy.precision)
 
     def block(self) -> LayerPart:
@@ -174,7 +175,7 @@ class _Split:
         products = [(tokens, model.width, attention_width + 2 * keys), (tokens, attention_width, model.width)]
         products += [(routed, model.width, hidden)] * (2 if model.gated else 1)
         products += [(routed, hidden, model.width)]
-        # Sequence parallelism: what is not split by heads or hidden width is split by tokens.
+        # Sequence parallelism: work that is not split by heads or hidden width is split by tokens.
         whole = tokens * model.width / ways
         inner, keyed = routed * hidden, tokens * (attention_width + keys)
         forward = [self.product(*sizes) for sizes in products]
@@ -188,7 +189,7 @@ class _Split:
         return LayerPart(
             tuple(forward),
             tuple(backward),
-            # The output of the last product is no input of the block's backward pass.
+            # The block's backward pass does not need the output of the last product.
             (*forward[: len(products) - 1], *forward[len(products) :]),
             (model.attention_parameters + own_experts * model.feed_forward_parameters) / ways,
             saved,
@@ -197,8 +198,9 @@ class _Split:
         )
 
     def _saved_numbers(self, whole: float, inner: float, tokens: int, width: int, keys: int) -> float:
-        """Inputs of products, of normalizations, of the activation and of attention, and its output."""
-        # Written out, a normalization keeps two differences, its quotient and its output, GELU four numbers.
+        """Kept numbers: inputs of products, normalizations, the activation function and attention, and its output."""
+        # As separate operators, a normalization keeps two differences, its quotient and its output; GELU
+        # keeps four numbers.
         norms = (4 if self.fused else 8) * whole
         activation = (2 if self.fused and not self.model.gated else 4) * inner
         rotated = 0 if self.model.learned_positions else tokens * (width + keys)
@@ -211,14 +213,14 @@ class _Split:
         )
 
     def _copied_bytes(self, whole: float) -> float:
-        """Float32 copies of the inputs of two normalizations, which uncompiled RMS normalization makes."""
+        """Bytes of float32 copies of the inputs of two normalizations, which uncompiled RMS normalization makes."""
         copied = self.model.gated and not self.strategy.compiled and self.width < 4
         return 8 * whole if copied else 0.0
 
     def _passes(
         self, whole: float, inner: float, keyed: float, *, backward: bool = False
     ) -> list[OperatorShape]:
-        """Elementwise operators: numbers read and written, in multiples of each operator's output."""
+        """Elementwise operators as numbers read and written, in multiples of each operator's output."""
         gated, compiled = self.model.gated, self.strategy.compiled
         if gated and compiled:
             counts = [(whole, 9 if backward else 6), (inner, 5 if backward else 3), (keyed, 2)]
@@ -229,7 +231,7 @@ class _Split:
         else:
             counts = _written_out(whole, inner, backward=backward)
         if self.strategy.context > 1:
-            # Each hop of the ring adds a part of the output to what is there, in float32.
+            # Each hop of the ring adds a part of the output to the sum, in float32.
             counts.append((whole * (self.strategy.context - 1), 6))
         return [self.passing(count * numbers) for numbers, count in counts]
 
@@ -245,11 +247,11 @@ class _Split:
         model, tokens = self.model, max(1, round(self.tokens * self.model.predicted))
         share = model.vocabulary // self.strategy.tensor
         logits = float(tokens * share)
-        # Logits in 16 bits, converted to float32 for the loss; compiled code keeps fewer copies.
+        # Logits in 16 bits, converted to float32 for the loss. Compiled code keeps fewer copies.
         forward, backward = (4, 5) if self.strategy.compiled else (7, 9)
         kept = logits * (6 if self.strategy.compiled else 9)
         if self.width == 4:
-            # The logarithm of the softmax is read and written; its gradient takes one more.
+            # The logarithm of the softmax is read and written. Its gradient takes one more pass.
             forward, backward, kept = 2, 3, logits * 8
         return LayerPart(
             (self.product(tokens, model.width, share), self.passing(forward * logits)),
@@ -263,11 +265,12 @@ class _Split:
 
 
 def _written_out(whole: float, inner: float, *, backward: bool) -> list[tuple[float, int]]:
-    """Numbers read and written by normalizations and GELU as one operator after the other, as in BERT's first code.
+    """Numbers read and written by normalizations and GELU as separate operators, as in BERT's first code.
 
-    Normalization: mean 1, difference 2, square 2, mean 1, difference 2, quotient 2, weight 2, bias 2, in place of 2 in
-    one kernel; backward 28 in place of 3. GELU: quotient 2, error function 2, sum 2, half 2, product 3, in place of 2;
-    backward product 5, half 2, error function 11, quotient 2, sum of gradients 3, bias 1, in place of 4.
+    Normalization: mean 1, difference 2, square 2, mean 1, difference 2, quotient 2, weight 2, bias 2, instead
+    of 2 in one kernel; backward 28 instead of 3. GELU: quotient 2, error function 2, sum 2, half 2, product
+    3, instead of 2; backward product 5, half 2, error function 11, quotient 2, sum of gradients 3, bias 1,
+    instead of 4.
     """
     return [(whole, 17 + 2 * 25), (inner, 24)] if backward else [(whole, 10 + 2 * 12), (inner, 11)]
 
@@ -288,7 +291,7 @@ def product(rows: int, inner: int, columns: int, precision: Precision) -> Operat
 
 
 def attention(strategy: Strategy, model: Transformer, *, backward: bool) -> OperatorShape:
-    """Fused attention: two products forward, five backward; causal over half of the pairs of tokens."""
+    """Fused attention: two products forward, five backward. Causal attention covers half of the pairs of tokens."""
     sequence = model.sequence // strategy.context
     heads = model.heads // strategy.tensor
     query = (strategy.micro_batch, heads, sequence, model.head_width)
@@ -307,19 +310,19 @@ def attention(strategy: Strategy, model: Transformer, *, backward: bool) -> Oper
 
 
 def passing(numbers: float, precision: Precision) -> OperatorShape:
-    """An elementwise operator that reads and writes ``numbers`` activations in all."""
+    """An elementwise operator that reads and writes ``numbers`` activations in total."""
     count, formats = max(1, round(numbers / 2)), (precision.number_format,)
     moved = 2 * count * precision.width_bytes
     return OperatorShape("aten::mul", ((count,),), formats, ((count,),), formats, 0, moved)
 
 
 def transformer_names() -> tuple[str, ...]:
-    """The described transformers that come with Skyline."""
+    """The names of the transformers that come with Skyline."""
     return tuple(one.name for one in _known())
 
 
 def transformer_named(name: str, sequence: int | None = None) -> Transformer:
-    """A described transformer, at its usual sequence length or at ``sequence``, or one from a ``.json`` file.
+    """A described transformer by name, at its usual sequence length or at ``sequence``, or one from a ``.json`` file.
 
     Raises:
         UsageError: the name is not known, or the file cannot be used.

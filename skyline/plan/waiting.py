@@ -1,11 +1,12 @@
 """The wait of equal ranks for the slowest of them, relative to the single device that was measured or predicted.
 
-Published runs of one example on 1 and on 8 GPUs of a node differ by more than the exchange of gradients. Where the host
-decodes images, the time that is lost for an image is about the same in single and in mixed precision (on V100 within
-11 % for three of five models, on A100 up to twice as long in mixed), so its share grows as the step gets shorter. It
-does not depend on images per second (from 1,400 to 16,700 on eight GPUs), hence it is no limit of the input pipeline's
-rate. Equal GPUs differ by 8 % on average under their power limit (Sinha et al. 2022); the tables do not tell how much
-of the wait comes from that, and how much from eight processes on the host.
+Published runs of one example on 1 and on 8 GPUs of a node differ by more than the exchange of gradients. If
+the host decodes images, the lost time per image is about the same in single and in mixed precision (on V100
+within 11 % for three of five models, on A100 up to twice as long in mixed). Its share therefore grows as the
+step gets shorter. It does not depend on images per second (from 1,400 to 16,700 on eight GPUs), so it is not
+a limit of the input pipeline's rate. Equal GPUs differ by 8 % on average under their power limit (Sinha et
+al. 2022). The tables do not show how much of the wait comes from that, and how much from eight processes on
+the host.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ class Work:
     first: PartTime
     last: PartTime
     single_device: bool = False
-    """True if the times are those of one device alone, without the spread of several ranks."""
+    """True for times of one device alone, without the spread of several ranks."""
     chain: tuple[PartTime, ...] = ()
     """Times of the layers of ``layers.chain``."""
 
@@ -31,18 +31,18 @@ class Work:
 
 
 def work_of(layers: Layers, kernels: KernelTimes, precision: Precision) -> Work:
-    """The times of a rank's layers; those of a script add up to the pass that was predicted for it."""
+    """The times of a rank's layers. In a script, they add up to the pass that was predicted for it."""
     work = Work(
         layers,
         kernels.part(layers.block, precision),
         kernels.part(layers.first, precision),
-        # The output layer stays in bfloat16, as do embeddings.
+        # The output layer and embeddings stay in bfloat16.
         kernels.part(layers.last, Precision.MIXED if precision is Precision.FLOAT8 else precision),
         layers.single_device,
     )
     factor = _as_predicted(work, kernels, precision)
     chain = [kernels.part(part, precision) for part in layers.chain]
-    # Layers that differ take the predicted pass together, too.
+    # Different layers together take the predicted pass, too.
     whole_us = sum(part.total_us for part in chain)
     share = factor * work.total_us / whole_us if layers.known and whole_us else factor
     return replace(
@@ -55,9 +55,9 @@ def work_of(layers: Layers, kernels: KernelTimes, precision: Precision) -> Work:
 
 
 def _as_predicted(work: Work, kernels: KernelTimes, precision: Precision) -> float:
-    """The factor to a pass that was predicted as a whole: operators fuse, and kernels wait for their launches.
+    """The factor on the sum of operators that gives the predicted pass: operators fuse, and kernels wait for launches.
 
-    On another GPU kernels keep their share of the sum of operators, and the host's own time stays.
+    On another GPU, kernels keep their ratio to the sum of operators, and the host's own time does not change.
     """
     layers, total_us, known = work.layers, work.total_us, work.layers.known
     if known is None or not total_us:

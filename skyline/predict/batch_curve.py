@@ -23,7 +23,7 @@ _AGREES = 0.01
 
 @dataclass(frozen=True, slots=True)
 class MeasuredPoint:
-    """One measured batch size: iteration time relative to the base, the share of each part, the peak memory."""
+    """One measured batch size: iteration time relative to the base, the share of each part, and the peak memory."""
 
     batch_size: int
     ratio: Interval
@@ -73,7 +73,8 @@ class BatchCurve:
             raise ValueError(self.reason or f"batch size {batch_size} is outside the curve")
         if self.measured(batch_size):
             return next(point.ratio for point in self.points if point.batch_size == batch_size)
-        # The allocator's step is not part of the lines: it is added for sizes with such blocks.
+        # The measured lines exclude the cost of the allocator's large blocks. It is added for sizes with such
+        # blocks.
         samples = [
             (one.batch_size, one.ratio.plus(Interval.exact(-self._for_large_blocks(one.batch_size).value)))
             for one in self.points
@@ -82,7 +83,7 @@ class BatchCurve:
         return found.plus(step)
 
     def _for_large_blocks(self, batch_size: int) -> Interval:
-        """From zero to the full cost: libraries hold unrecorded memory in which some blocks find space."""
+        """Cost of large blocks, from zero to the full cost: some blocks find space in libraries' unrecorded memory."""
         if self.growth is None or not self.large_block_ratio or not self.base:
             return Interval.exact(0.0)
         most = self.large_block_ratio * self.growth.large_bytes(batch_size / self.base)
@@ -160,7 +161,7 @@ def batch_curve(profile: Profile) -> BatchCurve:
 
 
 def _large_block_ratio(profile: Profile) -> float:
-    """Cost per byte, relative to the iteration time of the base."""
+    """Cost of large blocks per byte, relative to the iteration time of the base."""
     if profile.prediction is not None or not profile.times.steps_ms:
         return 0.0
     return profile.large_block_us_per_mb / 1e9 / median(profile.times.steps_ms)
@@ -181,7 +182,7 @@ def _explaining(profile: Profile, base: int, points: tuple[MeasuredPoint, ...]) 
 
 
 def _at_base(profile: Profile) -> Interval:
-    """The base relative to itself: exact for measured times.
+    """The ratio of the base to itself: exact for measured times.
 
     Predicted times carry their whole uncertainty, so that neighbouring sizes include it.
     """

@@ -1,7 +1,7 @@
-"""The interval between checkpoints that loses least time to saving and to work that a failure undoes.
+"""The interval between checkpoints that loses the least time to saving and to repeated work after a failure.
 
-Young 1974, "A first order approximation to the optimum checkpoint interval"; Daly 2006, "A higher order estimate of the
-optimum checkpoint interval for restart dumps". Failures come at random, at a constant rate.
+Young 1974, "A first order approximation to the optimum checkpoint interval"; Daly 2006, "A higher order
+estimate of the optimum checkpoint interval for restart dumps". Failures are random, with a constant rate.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ MTBF_HOURS = 1145.0
 Large-Scale Machine Learning Research Clusters", 4 million jobs in eleven months."""
 MTBF_SOURCE = "jobs on 8 GPUs in two research clusters, Kokolis and others 2025"
 _LARGEST_EXPONENT = 50.0
-"""A training whose checkpoints are that many failures apart never ends."""
+"""Largest number of failures per checkpoint interval. A training with more never ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """The mean time between two failures of the training, and where the figure comes from."""
+    """The mean time between two failures of the training, and the source of the figure."""
 
     mtbf_s: float = MTBF_HOURS * 3600
     source: str = MTBF_SOURCE
@@ -36,12 +36,13 @@ class Failures:
 class Saving:
     """The checkpoints of an observed training, and the best interval between them.
 
-    A checkpoint is all that is saved between the same two iterations; ``line`` is that of the longest save. ``every``
-    are the iterations from one to the next; None if only one was seen. ``save_s`` is the time that it adds to an
-    iteration, with the work around the calls of ``torch.save``. ``restart_s`` is the start of the script and the
-    reading of a checkpoint, which is taken to last as long as saving it. Shares of time are relative to a training
-    without checkpoints and failures. ``lost_partial`` is that of the best interval without the work that is done
-    again: the least that partial recovery can lose.
+    A checkpoint is everything that is saved between the same two iterations; ``line`` is the line of the
+    longest save. ``every`` is the number of iterations between two checkpoints; None if only one was seen.
+    ``save_s`` is the time that a checkpoint adds to an iteration, including work around the calls of
+    ``torch.save``. ``restart_s`` is the time to start the script and to read a checkpoint, which is assumed
+    to take as long as saving it. Shares of time are relative to a training without checkpoints and failures.
+    ``lost_partial`` is the loss at the best interval without repeated work: the least that partial recovery
+    can lose.
     """
 
     line: CodeLine | None
@@ -59,9 +60,9 @@ class Saving:
 
 
 def saving(training: ObservedTraining, failures: Failures, epoch: float | None = None) -> Saving | None:
-    """The checkpoints of an observed training; None if it saved none. ``epoch`` is an epoch's iterations, if known.
+    """The checkpoints of an observed training. None if it saved none. ``epoch`` is an epoch's number of iterations.
 
-    Files that are written before the first iteration, such as prepared data, are none.
+    Files written before the first iteration, such as prepared data, do not count.
     """
     groups: dict[int, list[ObservedSave]] = {}
     saves = [one for one in training.saves if one.iteration]
@@ -97,7 +98,7 @@ def saving(training: ObservedTraining, failures: Failures, epoch: float | None =
 
 
 def _every(iterations: Sequence[int], epoch: float | None) -> float | None:
-    """Iterations between two checkpoints; one alone at the end of an epoch counts as one for each."""
+    """Iterations between two checkpoints. A single checkpoint at the end of an epoch counts as one per epoch."""
     distances = [later - earlier for earlier, later in pairwise(iterations)]
     if distances:
         return median(distances)
@@ -106,7 +107,7 @@ def _every(iterations: Sequence[int], epoch: float | None) -> float | None:
 
 
 def best_interval_s(save_s: float, mtbf_s: float) -> float:
-    """Daly's estimate of the time of training between two checkpoints; the first factor alone is Young's."""
+    """Daly's estimate of the training time between two checkpoints. Without the second factor it is Young's."""
     if save_s >= 2 * mtbf_s:
         return mtbf_s
     ratio = save_s / (2 * mtbf_s)
@@ -114,7 +115,7 @@ def best_interval_s(save_s: float, mtbf_s: float) -> float:
 
 
 def lost_share(every_s: float, save_s: float, restart_s: float, mtbf_s: float) -> float:
-    """Expected time of a training beyond its own, as a share of it: saving, restarting, and work done again."""
+    """Expected extra time of a training as a share of its own time: saving, restarting, and repeated work."""
     attempt = (every_s + save_s) / mtbf_s
     if attempt > _LARGEST_EXPONENT:
         return inf

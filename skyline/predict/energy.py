@@ -1,8 +1,9 @@
-"""Energy, and carbon dioxide, of an iteration on a GPU whose power cannot be measured here.
+"""Energy and carbon dioxide of an iteration on a GPU whose power cannot be measured here.
 
-A GPU draws a share of its board's power limit that depends on whether a kernel runs. The shares are an assumption with
-a wide range: a node of eight H100 drew 76 % of its rating during training (arXiv 2506.14551); idle boards at high
-clocks draw a tenth to two fifths. Only the GPU's board counts, without host, network and cooling.
+A GPU draws a share of its board's power limit that depends on whether a kernel runs. The shares are
+assumptions with a wide range: a node of eight H100 drew 76 % of its rating during training (arXiv
+2506.14551); idle boards at high clocks draw a tenth to two fifths. Only the GPU's board counts, without host,
+network and cooling.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def energy_kwh(power: Interval, time_s: Interval) -> Interval:
         return Interval(0.0, 0.0, 0.0)
     below = hypot(1.0 - power.low / power.value, 1.0 - time_s.low / time_s.value)
     above = hypot(power.high / power.value - 1.0, time_s.high / time_s.value - 1.0)
-    # The result stays between the products of the lower and of the upper ends.
+    # The result must stay between the product of the low ends and the product of the high ends.
     least = power.low * time_s.low
     return Interval(value, max(least, value * (1.0 - below)), value * (1.0 + above)).scaled(1 / _J_PER_KWH)
 

@@ -42,7 +42,7 @@ def gpu_profile(
     predictor = predictor_for(spec)
     tracer = ScriptTracer(request, spec, progress, output, cancel, starter)
     traced = tracer.trace()
-    # Nothing was computed: which rows are looked up, an earlier run may have shown.
+    # Tracing computes nothing, so the looked-up rows are taken from an earlier run.
     made = with_earlier_values(timed(traced, spec, predictor))
     if on_partial is not None:
         on_partial(made)
@@ -73,7 +73,7 @@ def _with_curve(
         largest_batch_traced=largest.traced,
         larger_untried=largest.larger_untried,
     )
-    # Front ends have shown the profile without a curve by its id, and keep what they know by it.
+    # Front ends have already shown the profile without a curve, and cache data under its id.
     return replace(made, id=secrets.token_hex(4), trials=tuple(trials), prediction=prediction)
 
 
@@ -92,11 +92,11 @@ def _trial(profile: Profile, base: Profile, size: int) -> Trial:
 
 
 _LOOKED_AT = 3
-"""Saved profiles that are read: each takes up to a second."""
+"""Number of saved profiles that are read. Each takes up to a second."""
 
 
 def with_earlier_values(profile: Profile) -> Profile:
-    """The profile with the values of the newest run of its code; unchanged if it has its own, or none was saved."""
+    """The profile with the tensor values of the newest run of its code, unless it has its own or none is saved."""
     if profile.values is not None:
         return profile
     for path in store.saved(Path(profile.script))[:_LOOKED_AT]:
@@ -113,7 +113,7 @@ def with_earlier_values(profile: Profile) -> Profile:
 
 
 def _same_run(earlier: Profile, profile: Profile) -> bool:
-    """True for the same arguments and batch size, and the same code in all files that both ran."""
+    """True for the same arguments and batch size, and the same code in all files that both runs used."""
     asked = ("arguments", "module", "batch_size")
     if any(getattr(earlier, name) != getattr(profile, name) for name in asked):
         return False

@@ -40,7 +40,7 @@ class GpuSpec:
     tflops_fp8: float | None = None
     aliases: tuple[str, ...] = ()
     fp16_on_tensor_cores: bool = True
-    """True if the 16-bit peak is that of matrix units; older parts have it for plain arithmetic only."""
+    """True if the 16-bit peak applies to matrix units. Older GPUs have it for plain arithmetic only."""
     tflops_fp64: float | None = None
     """None if the vendor does not state it."""
     link_gb_s: float | None = None
@@ -56,17 +56,17 @@ class GpuSpec:
 
     @property
     def is_processor(self) -> bool:
-        """True for a CPU: the host then does the work itself, with the machine's memory."""
+        """True for a CPU: the host then does the work itself, in the machine's memory."""
         return self.vendor == PROCESSOR_VENDOR
 
     @property
     def generation(self) -> str:
-        """``8.0``: NVIDIA's number of the generation; AMD's are called by their architecture."""
+        """NVIDIA's number of the generation, such as ``8.0``. AMD's generations are named by their architecture."""
         major, minor = self.compute_capability
         return f"{major}.{minor}" if self.vendor == "NVIDIA" else self.architecture
 
     def tflops_in(self, number_format: str) -> float:
-        """The peak of matrix products in a format; formats without hardware of their own run at that of float32."""
+        """The peak of matrix products in a format. Formats without hardware support run at the peak of float32."""
         stated = {
             "float64": self.tflops_fp64,
             "tfloat32": self.tflops_tf32,

@@ -25,7 +25,7 @@ _PART = re.compile(r"\bMIG[\s-]+\d+(c\.\d+)?g[\s.\-]\S*", re.IGNORECASE)
 
 
 def find(specs: Sequence[GpuSpec], name: str) -> GpuSpec:
-    """The one of ``specs`` that ``name`` refers to; case, spaces, hyphens and the vendor's name are ignored.
+    """The GPU in ``specs`` that ``name`` refers to. Case, spaces, hyphens and the vendor's name are ignored.
 
     Names take precedence over aliases, and earlier entries over later ones.
 
@@ -79,7 +79,7 @@ def _plain(name: str) -> str:
 
 ENTRY_POINT_GROUP = "skyline.gpus"
 USUAL = ("T4", "L4", "A10G", "L40S", "A100-80GB-SXM", "H100", "H200", "MI300X")
-"""Default GPUs of a comparison: those that clouds rent out."""
+"""Default GPUs of a comparison: those that clouds offer for rent."""
 
 
 def gpus() -> tuple[GpuSpec, ...]:
@@ -128,7 +128,7 @@ def _installed() -> tuple[GpuSpec, ...]:
 _GIB, _MIB = 1 << 30, 1 << 20
 _PEAKS = ("tflops_fp64", "tflops_tf32", "tflops_fp16", "tflops_bf16", "tflops_fp8")
 _LACKED = (*_PEAKS, "link_gb_s", "pcie_gb_s")
-"""Keys of properties that some GPUs lack; ``false`` says so."""
+"""Keys of properties that some GPUs lack. The value ``false`` states this."""
 _SAME = (
     "vendor",
     "architecture",
@@ -160,7 +160,7 @@ class _OwnGpu(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     clock_mhz: Annotated[float, Meta(ge=200, le=6000)]
     l2_mib: Annotated[float, Meta(ge=0.25, le=4096)]
     compute_capability: Annotated[str, Meta(pattern=r"^[0-9]+\.[0-9]+$")]
-    """A text: as numbers, 12.0 and 12.10 would be indistinguishable."""
+    """A string, because as numbers 12.0 and 12.10 could be confused with 12 and 12.1."""
     power_watts: Annotated[float, Meta(ge=5, le=10_000)]
     tflops_fp32: _Tflops
     tflops_fp64: _Tflops | None = None

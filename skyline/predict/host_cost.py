@@ -12,7 +12,7 @@ _BYTES_PER_US = 8e3
 _FLOP_PER_US = 5e4
 """Throughput of one thread of an ordinary server processor; only the order of magnitude matters."""
 _FASTER = 0.5
-"""The fastest hosts, in times of the typical cost."""
+"""Cost on the fastest hosts, as a multiple of the typical cost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,8 @@ class HostCost:
     synchronous: bool = False
     """True if the host does the operators' work itself, as for a processor as the device."""
     slower: float = 4.0
-    """The slowest hosts, in times of this cost: a virtual machine with an H200 needs 26 to 33 µs for each kernel."""
+    """Cost on the slowest hosts, as a multiple of this cost: a virtual machine with an H200 needs 26 to 33 µs
+    per kernel."""
     backward_us: float | None = None
     optimizer_us: float | None = None
 

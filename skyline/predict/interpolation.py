@@ -12,7 +12,7 @@ Sample = tuple[int, Interval]
 """A size and the value measured there."""
 
 _WIDENING = 0.06
-"""Growth of the relative half-width per doubling beyond the measured sizes, in addition to that of the slope."""
+"""Growth of the relative half-width per doubling beyond the measured sizes, in addition to the slope's uncertainty."""
 
 
 def interpolated(samples: Sequence[Sample], size: int) -> Interval:
@@ -33,7 +33,7 @@ def interpolated(samples: Sequence[Sample], size: int) -> Interval:
 
 
 def _between(left: Sample, right: Sample, size: int) -> Interval:
-    """On the line between the two, with the relative uncertainty of the less certain one.
+    """The value on the line between the two samples, with the relative uncertainty of the less certain one.
 
     The interval's ends are not interpolated separately. The base has an exact ratio, so an untried size next to it
     would otherwise appear more certain than a measured one.

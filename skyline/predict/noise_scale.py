@@ -1,8 +1,9 @@
 """The gradient noise scale, and the samples to the same loss as a function of the batch size.
 
-McCandlish et al. 2018, "An Empirical Model of Large-Batch Training": with a batch of B samples, steps to a loss are
-proportional to 1 + N/B and samples to 1 + B/N, where N is tr(Sigma) / |G|^2, the trace of the covariance of the
-gradient of a sample over the squared norm of the true gradient. The law assumes a learning rate that fits each batch.
+McCandlish et al. 2018, "An Empirical Model of Large-Batch Training": with a batch of B samples, the steps to
+a loss are proportional to 1 + N/B and the samples to 1 + B/N. N is tr(Sigma) / |G|^2: the trace of the
+covariance of a sample's gradient, over the squared norm of the true gradient. The law assumes a suitable
+learning rate for each batch.
 """
 
 from __future__ import annotations
@@ -16,19 +17,19 @@ from skyline.lazy_dataclass import dataclass
 from skyline.trace.observed_training import GradientSample
 
 _DEVIATIONS = 2.0
-"""Width of the range in standard errors of the jackknife: 95 % for some twenty gradients."""
+"""Half width of the range, in standard errors of the jackknife: 95 % for about twenty gradients."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoiseScale:
-    """The noise scale in samples. None: the gradients do not bound it, because the noise hides the true gradient."""
+    """The noise scale in samples. None if the gradients give no bound, because the noise hides the true gradient."""
 
     value: float | None
     low: float
     high: float | None
 
     def relative_samples(self, batch: float, base: float) -> Interval:
-        """Samples to the same loss at ``batch``, over those at ``base``."""
+        """Samples to the same loss at ``batch``, relative to the samples at ``base``."""
         ends = sorted(_relative(one, batch, base) for one in (self.low, self.high))
         value = _relative(self.value, batch, base)
         return Interval(value, min(value, ends[0]), max(value, ends[1]))
@@ -41,12 +42,12 @@ def _relative(noise: float | None, batch: float, base: float) -> float:
 
 
 def noise_scale(sample: GradientSample, batch: int, dataset: int | None) -> NoiseScale | None:
-    """The noise scale from gradients of ``batch`` samples each; None if there are too few, or none differs.
+    """The noise scale from gradients of ``batch`` samples each. None if there are too few, or if all are equal.
 
-    The mean of all inner products of two different gradients is an unbiased estimate of |G|^2; the mean squared norm
-    exceeds it by tr(Sigma) / B. That equals the estimate from the batch sizes B and K B. Batches of one epoch share no
-    sample, which lowers the inner products by tr(Sigma) / ``dataset``: that is added. The range is that of the
-    jackknife of 1 / N, which is finite where N is not.
+    The mean inner product of two different gradients is an unbiased estimate of |G|^2. The mean squared norm
+    exceeds it by tr(Sigma) / B. This equals the estimate from the batch sizes B and K B. Batches of one epoch
+    share no sample, which lowers the inner products by tr(Sigma) / ``dataset``; this amount is added. The
+    range comes from the jackknife of 1 / N, which is finite even if N is not.
     """
     products = sample.products
     count = len(products)
@@ -74,7 +75,7 @@ def noise_scale(sample: GradientSample, batch: int, dataset: int | None) -> Nois
 
 
 def _inverse(squares: float, total: float, count: int, batch: int, dataset: int | None) -> float | None:
-    """|G|^2 / tr(Sigma) from the sum of the squared norms and that of all inner products."""
+    """|G|^2 / tr(Sigma) from the sum of the squared norms and the sum of all inner products."""
     norm = squares / count
     inner = (total - squares) / (count * (count - 1))
     trace = batch * (norm - inner)
@@ -89,16 +90,17 @@ def _turned(inverse: float, low: float, high: float) -> NoiseScale:
 
 
 _PIECES = 16
-"""Steps of the integration between two measurements."""
+"""Number of integration steps between two measurements."""
 
 
 def over_training(scales: Sequence[tuple[float, NoiseScale]], batch: float, updates: float) -> NoiseScale:
-    """The one noise scale that stands for all of a training of so many ``updates`` with ``batch`` samples each.
+    """The noise scale that represents a whole training of ``updates`` updates with ``batch`` samples each.
 
-    ``scales`` are pairs of the number of updates before a measurement, and its result. A step makes 1 / (1 + N/B) of
-    the progress of a step without noise, and steps to a loss are the sum over the progress of 1 + N/B: N is averaged
-    over the progress. Between measurements it is interpolated, after the last one it stays. The range is that of all
-    measurements: of the course between and after them nothing is known.
+    ``scales`` are pairs: the number of updates before a measurement, and its result. A step makes 1 / (1 +
+    N/B) of the progress of a step without noise, and the steps to a loss are the sum of 1 + N/B over the
+    progress. N is therefore averaged over the progress. It is interpolated between measurements and constant
+    after the last one. The range covers all measurements, because nothing is known about the time between and
+    after them.
     """
     known = [(at, one.value if one.value is not None else one.low) for at, one in scales]
     low = min(one.low for _, one in scales)

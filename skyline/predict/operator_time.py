@@ -47,7 +47,7 @@ class Claiming(Protocol):
     """A predictor with precedence for certain devices, such as those that it measured."""
 
     def claims(self, device: GpuSpec) -> bool:
-        """True if this predictor is better for the device than a general one."""
+        """True if this predictor suits the device better than a general one."""
         ...
 
     def host_cost(self, device: GpuSpec) -> HostCost | None:
@@ -69,7 +69,7 @@ class Calibrating(Protocol):
     """A predictor that quantifies the benefit of measurements of a device."""
 
     def gain(self, device: GpuSpec) -> CalibrationGain | None:
-        """None if the device was not measured."""
+        """The benefit of the measurements. None if the device was not measured."""
         ...
 
 
@@ -81,10 +81,10 @@ def host_cost(predictor: OperatorPredictor, device: GpuSpec) -> HostCost:
 
 @dataclass(frozen=True, slots=True)
 class TileUse:
-    """The use of a GPU by a product, whose tiles are handed out to multiprocessors in waves.
+    """The use of a GPU by a product, whose tiles the multiprocessors compute in waves.
 
-    ``filled`` is the part of the tiles that belongs to the result, ``busy`` the part of the multiprocessors' time in
-    which they have a tile.
+    ``filled`` is the share of the tiles that belongs to the result. ``busy`` is the share of the
+    multiprocessors' time during which they compute a tile.
     """
 
     filled: float
@@ -96,5 +96,5 @@ class Tiling(Protocol):
     """A predictor that models tiles."""
 
     def tile_use(self, shapes: Sequence[OperatorShape], device: GpuSpec) -> Sequence[TileUse | None]:
-        """The use of each shape, in the same order; None for operators that are no products."""
+        """The use by each shape, in the same order. None for operators that are not products."""
         ...

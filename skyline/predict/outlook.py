@@ -22,7 +22,7 @@ from skyline.trace.profile import Profile
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """A script on one GPU. ``profile`` is that of the unchanged script, even if it does not fit.
+    """A script on one GPU. ``profile`` is the profile of the unchanged script, even if it does not fit.
 
     ``fullest`` is the profile at the largest traced batch size that fits: the script's own size if no other was traced,
     None if no traced size fits.

@@ -80,7 +80,7 @@ def timed(
 def group_times_us(traced: Profile, gpu: GpuSpec, predictor: OperatorPredictor) -> dict[str, Interval]:
     """The time in µs of each group of records whose errors are correlated, summed over the traced iteration.
 
-    On a processor, which works on one record after another, the groups together are the iteration.
+    On a processor, which runs one record after another, the groups sum to the iteration.
     """
     _, times, _ = _timed_records(traced, gpu, predictor, host_cost(predictor, gpu))
     sums: dict[str, tuple[float, float, float]] = {}
@@ -131,7 +131,7 @@ def _times(
         if record.kind is RecordKind.DATA and _read(traced, record) is not None:
             found.append(_Timed(Interval.exact(0.0), _READING, True))
         elif record.kind is RecordKind.DATA:
-            # Repeated samples would have taken the time to read them, too.
+            # Reading the repeated samples would take time as well.
             stands_for = next(
                 (one.times for one in traced.repeated_reads if one.start_us <= record.start_us < one.end_us),
                 1.0,
@@ -149,7 +149,7 @@ def _times(
 def _with_loading(
     times: list[_Timed], loading: Loading, schedule: Schedule, traced: Profile, cost: HostCost
 ) -> list[_Timed]:
-    """With the time that the script's thread spends in its loader, divided as reading the batches is."""
+    """The times with the script's time in its loader, divided among the records like the reading of the batches."""
     rest_us = schedule.place([one.time_us.value for one in times], cost)[2] + cost.wait_us
     spent = loading.on_thread_us(rest_us)
     reads: Counter[TimedRead] = Counter()
@@ -179,12 +179,12 @@ def in_allowed_format(shape: OperatorShape, traced: Profile, gpu: GpuSpec) -> Op
 
 
 def _read(traced: Profile, record: Record) -> TimedRead | None:
-    """The batch of a record, if the time to read such batches is known."""
+    """The timed reads of the batch of a record. None if the time to read such batches is unknown."""
     return next((one for one in traced.timed_reads if one.start_us <= record.start_us < one.end_us), None)
 
 
 def _copy(record: Record, shape: OperatorShape) -> OperatorShape:
-    """The bytes on the bus: the operator reads on one side and writes the same bytes on the other."""
+    """The shape of a copy with its bytes on the bus: the operator reads and writes the same bytes."""
     return replace(shape, operator=record.name, flops=0, bytes_moved=max(1, shape.bytes_moved // 2))
 
 
@@ -201,7 +201,7 @@ def _iteration(
         high = [one.time_us.high if one.group == group else one.time_us.value for one in times]
         below += (value - iteration_us(low)) ** 2
         above += (iteration_us(high) - value) ** 2
-    # Each group alone keeps the sum above zero; together they must not subtract more than the total.
+    # Each group alone keeps the sum above zero. Together they must not subtract more than the total.
     least = iteration_us([one.time_us.low for one in times])
     return Interval(value, max(least, value - sqrt(below)), value + sqrt(above)).scaled(1e-3)
 
@@ -226,15 +226,15 @@ def _bare(trace: Trace, iteration_ms: float) -> BareTimes:
 
 
 _READ = (0.6, 1.6)
-"""Assumed factor between the times of reading the same data twice."""
+"""Assumed range of the ratio between two times of reading the same data."""
 _COSTS = FetchingCosts()
 
 
 @dataclass(frozen=True, slots=True)
 class Loading:
-    """The batches of one iteration: the time of one process to read them, and the processes that do.
+    """The batches of one iteration: the time of one process to read them, and the number of processes.
 
-    With workers, each has a core of its own, since the processor of the machine with the GPU is unknown.
+    With workers, each is assumed to have a core, because the processor of the GPU's machine is unknown.
     """
 
     read_us: float
@@ -244,9 +244,9 @@ class Loading:
 
     @classmethod
     def of(cls, traced: Profile, *, in_workers: bool) -> Loading | None:
-        """The loading of a traced script; None if no batch of the iteration was timed.
+        """The loading of a traced script. None if no batch of the iteration was timed.
 
-        Without ``in_workers`` the script's own process reads them, whatever its loader asks for.
+        Without ``in_workers``, the script's own process reads the batches, whatever its loader requests.
         """
         if not traced.timed_reads:
             return None
@@ -261,7 +261,7 @@ class Loading:
 
     @property
     def basis(self) -> str:
-        """Where the time comes from, as a sentence."""
+        """The origin of the time, as a sentence."""
         whole = f"{self.batches} batches" if self.batches > 1 else "a batch"
         read = f"Data loading: one process of this machine reads {whole} in {format_ms(self.read_us / 1e3)}, timed here"
         if self.workers == 0:
@@ -276,9 +276,10 @@ class Loading:
         return self._each(_COSTS.taken_us)
 
     def on_thread_us(self, rest_us: float) -> Interval:
-        """Time of an iteration that the script's thread spends in its loader; ``rest_us`` is all else in it.
+        """Time of an iteration that the script's thread spends in its loader. ``rest_us`` is the rest of the iteration.
 
-        A queue of batches makes an iteration as long as the slower side needs: the script, or all of its workers.
+        With a queue of batches, an iteration takes as long as the slower side: the script, or all of its
+        workers.
         """
         if self.workers == 0:
             return Interval(self.read_us, self.read_us * _READ[0], self.read_us * _READ[1])

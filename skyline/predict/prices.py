@@ -39,9 +39,9 @@ class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def prices_of(gpu: GpuSpec, provider: str = "") -> tuple[Price, ...]:
-    """Prices of a GPU, lowest price per GPU first; the user's own prices replace all others.
+    """Prices of a GPU, lowest price per GPU first. The user's own prices replace all others. Empty if none is known.
 
-    ``provider`` selects those of that provider, in any spelling. Empty if none is known.
+    ``provider`` selects the prices of one provider, in any spelling.
 
     Raises:
         UsageError: the user's file cannot be used.

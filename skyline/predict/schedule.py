@@ -111,7 +111,7 @@ class Schedule:
         return replace(nominal, iterations=tuple(marks), records=tuple(made), allocations=moved)
 
     def _by_host(self, record: Record) -> Record:
-        """As a processor does it: operators and copies on the host's own lane, calls are dispatch in Python."""
+        """The record on a processor: operators and copies run on the host's lane, runtime calls are Python dispatch."""
         if record.kind in _DEVICE_KINDS:
             return replace(record, kind=RecordKind.OPERATOR, lane=self.records[self.steps[0].host].lane)
         if record.kind is RecordKind.RUNTIME:

@@ -87,7 +87,7 @@ class ScriptTracer:
 
 
 class TracedSizes:
-    """A script traced at its own batch size and, as they are asked for, at others."""
+    """A script traced at its own batch size and, on request, at other sizes."""
 
     def __init__(self, tracer: ScriptTracer, base: Profile) -> None:
         self._tracer = tracer
@@ -124,7 +124,7 @@ class TracedSizes:
         return self._known[size]
 
     def _traced_at(self, size: int, done: float) -> Profile | None:
-        """Trace with the way that has worked before; until one has, with each of them."""
+        """Trace by the way that worked before. Until one has worked, try each of them."""
         while self.way is not None:
             traced = self._tracer.at(self.base, self.way, size, done)
             if traced is not None or len(self.traced) > 1 or len(self._ways) == 1:

@@ -21,7 +21,7 @@ class ProductUse:
 
 
 def product_uses(weighed: Sequence[tuple[float, OperatorShape]], device: GpuSpec) -> tuple[ProductUse, ...]:
-    """The use by each product among the operators; empty on a processor, and where no predictor knows tiles."""
+    """The use of the GPU by each product among the operators. Empty on a processor, or if no predictor models tiles."""
     predictor = tiling()
     if device.is_processor or predictor is None or not weighed:
         return ()
@@ -33,7 +33,7 @@ def product_uses(weighed: Sequence[tuple[float, OperatorShape]], device: GpuSpec
 
 
 def tile_shares(used: Sequence[ProductUse]) -> TileUse | None:
-    """The use by all of them, weighted; None where no product has a weight."""
+    """The weighted use by all products. None if no product has a weight."""
     total = sum(one.weight for one in used)
     if not total:
         return None

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def answers_report(
     subject: Subject, choices: Sequence[Choice] | None = None, rewrites: Rewrites | None = None
 ) -> WhatIfReport:
-    """The answers to some choices, singly and all together; without choices those to every what-if, ranked by gain."""
+    """The answers to some choices, one by one and combined; without choices, to all what-ifs, by gain."""
     now = subject.running_ms
     throughput = throughput_at(subject, subject.batch_size, now)
     busy = busy_by_device(subject) if subject.gpu_recorded else {}
@@ -42,9 +42,9 @@ def answers_report(
 def with_cure_that_helps(
     subject: Subject, finding: Finding, rewrites: Rewrites | None = None, known: Sequence[Estimate] = ()
 ) -> Finding:
-    """A finding names its what-if only where that is predicted to bring something here: time, or else memory.
+    """The finding, without its what-if if that is not predicted to gain anything here: time, or else memory.
 
-    ``known`` are answers at default values, which are not asked for again.
+    ``known`` are answers at default values, which are reused.
     """
     if finding.whatif is None:
         return finding

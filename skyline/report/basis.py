@@ -42,7 +42,7 @@ def headline_so_far(
 
 
 def headline(report: ProfileReport) -> str:
-    """``182.4 ms ±2.1 per iteration · 175 samples/s · peak 1.9 of 24.0 GB``, and whether the machine was busy."""
+    """``182.4 ms ±2.1 per iteration · 175 samples/s · peak 1.9 of 24.0 GB``, and ``machine busy`` if so."""
     parts = [f"{units.format_ms_interval(report.iteration_ms)} per iteration"]
     if report.mode == "predicted":
         parts[0] += f" (predicted, {report.prediction.gpu})" if report.prediction else " (predicted)"
@@ -58,7 +58,7 @@ def headline(report: ProfileReport) -> str:
 
 
 def busy_words(report: ProfileReport) -> str:
-    """A remark if other programs disturbed the measurement, or a later one that is not shown; else empty."""
+    """A remark if other programs disturbed this measurement or a later one that is not shown; else empty."""
     if report.set_aside:
         return "machine busy: an earlier measurement is shown"
     return "machine busy" if report.machine_busy else ""
@@ -67,14 +67,14 @@ def busy_words(report: ProfileReport) -> str:
 Direction = Literal["better", "worse", ""]
 
 _NOTHING = 5e-4
-"""A speed-up that is printed as 1.00x is none, however sure."""
+"""A smaller change is printed as 1.00x and counts as none, however certain it is."""
 _FACTOR_FROM = 10.0
 _NOISE = 0.5
-"""A time that scatters by this share of itself says nothing as the denominator of a large factor."""
+"""The smallest relative half-width at which a time is too uncertain to be the base of a large factor."""
 
 
 def direction(speedup: Interval | None) -> Direction:
-    """Empty where the range holds no change at all, too: such a figure is shown as neither gain nor loss."""
+    """The direction of a change; empty if its range includes 1: it is shown as neither gain nor loss."""
     if speedup is None or abs(speedup.value - 1) < _NOTHING:
         return ""
     if speedup.low > 1:
@@ -84,18 +84,18 @@ def direction(speedup: Interval | None) -> Direction:
 
 UNKNOWN = "not known"
 _WIDE = 4.0
-"""Ratio of the ends of a range with no change in it from which on it tells nothing: from half to twice the speed."""
+"""The ratio of a range's ends from which the range is useless if it includes 1: half to twice the speed."""
 
 
 def is_known(speedup_range: Interval | None) -> bool:
-    """False if a change may as well halve the speed as double it: its value is then no answer."""
+    """False if a change may halve or double the speed, so that its value is no answer."""
     if speedup_range is None or not speedup_range.low < 1 < speedup_range.high:
         return True
     return speedup_range.high < _WIDE * speedup_range.low
 
 
 def speedup_words(speedup: float, speedup_range: Interval | None) -> str:
-    """``1.30x (1.21–1.40x)``; ``not known (0.28–3.56x)`` for a range that tells nothing."""
+    """``1.30x (1.21–1.40x)``; ``not known (0.28–3.56x)`` for a range that is too wide."""
     if speedup_range is None:
         return units.format_ratio(speedup)
     if not is_known(speedup_range):
@@ -104,13 +104,13 @@ def speedup_words(speedup: float, speedup_range: Interval | None) -> str:
 
 
 LEAST_SHARE = 0.02
-"""The share of the speed, or of the peak memory, that a change in a short list gains at least."""
+"""The least gain of a change in a short list, as a share of the speed or of the peak memory."""
 
 
 def is_listed(estimate: EstimateReport, baseline: BaselineReport) -> bool:
     """True for a change of a short list: it is likely faster, or saves memory, by ``LEAST_SHARE`` or more.
 
-    A change of which nothing is known is listed, too.
+    A change whose effect is unknown is listed, too.
     """
     if not is_known(estimate.speedup_range) or estimate.speedup >= 1 + LEAST_SHARE:
         return True
@@ -122,14 +122,14 @@ NOT_CLEAR = "no clear gain"
 
 
 def not_clear(speedup_range: Interval | None) -> str:
-    """``no clear gain`` where the range has no change in it, and some change; empty where it tells nothing, or all."""
+    """``no clear gain`` if the range includes 1 and more; empty if it is too wide or excludes 1."""
     if speedup_range is None or not is_known(speedup_range):
         return ""
     return NOT_CLEAR if speedup_range.low < 1 < speedup_range.high else ""
 
 
 def speedup_cell(speedup: float, speedup_range: Interval | None) -> str:
-    """``1.30x`` of a table; ``~`` before a figure whose range holds no change, ``not known`` where it tells nothing."""
+    """``1.30x`` for a table; ``~1.30x`` if its range includes 1, ``not known`` if the range is too wide."""
     if not is_known(speedup_range):
         return UNKNOWN
     words = units.format_ratio(speedup)
@@ -139,7 +139,7 @@ def speedup_cell(speedup: float, speedup_range: Interval | None) -> str:
 
 
 def range_cell(speedup_range: Interval | None) -> str:
-    """``1.21–1.40x`` of a table; empty where the ends look equal."""
+    """``1.21–1.40x`` for a table; empty if both ends are printed alike."""
     if speedup_range is None:
         return ""
     low, high = units.format_ratio(speedup_range.low), units.format_ratio(speedup_range.high)
@@ -147,14 +147,14 @@ def range_cell(speedup_range: Interval | None) -> str:
 
 
 def baseline_doubt(speedup: float, baseline_ms: Interval) -> str:
-    """Why a large factor says little: ``from a baseline within noise, 0.20 ms ±0.15``; empty where it does not."""
+    """The doubt about a large factor: ``from a baseline within noise, 0.20 ms ±0.15``; else empty."""
     if speedup < _FACTOR_FROM or baseline_ms.half_width < _NOISE * baseline_ms.value:
         return ""
     return f"from a baseline within noise, {units.format_ms_interval(baseline_ms)}"
 
 
 def one_off_words(one_off_s: Interval | None, break_even_iterations: int | None) -> str:
-    """``38.0 s ±20.0 of processor time, paid back after 2,300 iterations``; empty where nothing has to be paid once."""
+    """``38.0 s ±20.0 of processor time, paid back after 2,300 iterations``; empty without one-off costs."""
     if one_off_s is None:
         return ""
     words = f"{units.format_ms_interval(one_off_s.scaled(1e3))} of processor time"
@@ -164,11 +164,11 @@ def one_off_words(one_off_s: Interval | None, break_even_iterations: int | None)
 
 
 _SPANS = (("d", 86400.0, 48 * 3600.0), ("h", 3600.0, 2 * 3600.0), ("min", 60.0, 300.0), ("s", 1.0, 0.0))
-"""Unit, its length in s, and the time from which on it is used."""
+"""The unit, its length in s, and the time in s above which it is used."""
 
 
 def to_loss_words(found: TimeToLoss | None, *, short: bool = False) -> str:
-    """``1.40x the time (1.21–1.63x), 3.2 h (now 2.3 h), $4.10``; empty where it is not known.
+    """``1.40x the time (1.21–1.63x), 3.2 h (now 2.3 h), $4.10``; empty if unknown.
 
     The short form has no ranges.
     """
@@ -185,7 +185,7 @@ def to_loss_words(found: TimeToLoss | None, *, short: bool = False) -> str:
 
 
 def span_words(seconds: float) -> str:
-    """``3.2 h``."""
+    """A time as ``3.2 h``."""
     unit, length_s = span_unit(seconds)
     return f"{seconds / length_s:.3g} {unit}"
 
@@ -196,7 +196,7 @@ def span_unit(longest_s: float) -> tuple[str, float]:
 
 
 def when(created: str) -> str:
-    """The moment of the measurement as a date and a time of day, in the time zone it was taken in."""
+    """The date and time of the measurement, in the time zone in which it was made."""
     try:
         moment = datetime.fromisoformat(created.replace("Z", "+00:00"))
     except ValueError:
@@ -205,13 +205,13 @@ def when(created: str) -> str:
 
 
 def command_line(report: ProfileReport | DevicesReport) -> str:
-    """The script's name and its arguments as they were typed."""
+    """The script's name and its arguments, as typed."""
     name = f"-m {report.module}" if report.module else PurePath(report.script).name
     return " ".join((name, *report.arguments))
 
 
 def iteration_remark(report: ProfileReport) -> str:
-    """The meaning of one iteration of the script, and the warm-up before it; empty where unknown."""
+    """The meaning of one iteration of the script, and the warm-up before it; empty if unknown."""
     if report.iteration is None:
         return ""
     remark = f"An iteration is {report.iteration.meaning}."
@@ -228,7 +228,7 @@ def iteration_remark(report: ProfileReport) -> str:
 
 
 def energy_remark(report: ProfileReport) -> str:
-    """The energy of an iteration as the hardware counted it; empty where it does not."""
+    """The energy of an iteration by the hardware's counter; empty without a counter."""
     power = report.power
     if power is None:
         return ""
@@ -240,7 +240,7 @@ def energy_remark(report: ProfileReport) -> str:
 
 
 def basis_parts(report: ProfileReport) -> tuple[str, ...]:
-    """The origin of the numbers, in short: date, device, number of steps."""
+    """The origin of the numbers in short: date, device, number of steps."""
     if report.prediction is not None:
         return (f"predicted {when(report.created)} for {device_name(report)}, nothing was run on a GPU",)
     threads = f", {units.plural(report.intraop_threads, 'thread')}" if report.device.kind == "cpu" else ""
@@ -251,7 +251,7 @@ def basis_parts(report: ProfileReport) -> tuple[str, ...]:
 
 
 def recording_remarks(report: ProfileReport) -> tuple[str, ...]:
-    """The distance of the recording and its simulation from the timed iterations; empty where nothing was measured."""
+    """The deviation of recording and simulation from the timed iterations; empty if nothing was measured."""
     if report.mode != "measured":
         return ()
     error = units.format_share(report.replay_error)
@@ -263,7 +263,7 @@ def recording_remarks(report: ProfileReport) -> tuple[str, ...]:
 
 
 def prediction_basis(report: ProfileReport) -> tuple[str, ...]:
-    """The basis and the assumptions of predicted numbers, in full; empty where they were measured."""
+    """The basis and the assumptions of predicted numbers, in full; empty for measured numbers."""
     if report.prediction is None:
         return ()
     context, fragments = units.format_bytes(ASSUMED_CONTEXT_BYTES), f"{ASSUMED_FRAGMENTS * 100:.0f} %"
@@ -280,7 +280,7 @@ def prediction_basis(report: ProfileReport) -> tuple[str, ...]:
 
 
 def loading_basis(prediction: Prediction) -> tuple[str, ...]:
-    """The basis of the time to load data, as a sentence; none where a batch needs no loading."""
+    """The basis of the time to load data, as a sentence; none if a batch needs no loading."""
     if prediction.without_loading:
         return (f"Data loading is not included: {prediction.without_loading}.",)
     return (prediction.loading,) if prediction.loading else ()
@@ -295,7 +295,7 @@ def device_name(report: ProfileReport) -> str:
 
 
 def batch_size_remark(report: ProfileReport, where: str) -> str:
-    """The code that sets the batch size (``where`` is the shown place of the literal), or the reason why none does."""
+    """The code that sets the batch size (``where`` is its shown place), or why no code does."""
     batch = report.batch_size
     if batch.lives is not None:
         return f"The batch size is read from {batch.lives.words}."
@@ -334,7 +334,7 @@ _LITTLE_GROWTH = 0.02
 
 
 def _growth(curve: Sequence[CurvePointReport], largest: int) -> str:
-    """From where on a larger batch hardly raises the throughput; empty where the curve has too few sizes."""
+    """The batch size beyond which throughput hardly grows; empty if the curve has too few sizes."""
     rates = {
         point.batch_size: point.batch_size / point.iteration_ms.value
         for point in curve
@@ -355,7 +355,7 @@ def _growth(curve: Sequence[CurvePointReport], largest: int) -> str:
 
 
 def point_basis(point: CurvePointReport, *, predicted: bool = False) -> str:
-    """One word for how a point of the batch-size curve is known."""
+    """The provenance of a point of the batch-size curve, in one word."""
     if point.measured:
         return "measured"
     if point.extrapolated:
@@ -364,7 +364,7 @@ def point_basis(point: CurvePointReport, *, predicted: bool = False) -> str:
 
 
 def measured_range(curve: tuple[CurvePointReport, ...]) -> str:
-    """Which batch sizes were run, and what follows for the others; empty where there is no curve."""
+    """The batch sizes that ran, and the basis of the others; empty without a curve."""
     measured = sorted(point.batch_size for point in curve if point.measured)
     if not measured:
         return "no batch size was run: every point is a prediction" if curve else ""
@@ -381,18 +381,18 @@ PROVENANCE = {
     "modelled": "a model predicts it from the recorded work",
     "assumed": "a range from experience: a fact that a model needs is not known",
 }
-"""By ``Estimate.provenance``, from the strongest to the weakest."""
+"""The wording for each ``Estimate.provenance``, from the strongest to the weakest."""
 
 
 def whatif_key(estimate: EstimateReport, answer: WhatIfReport) -> str:
-    """Under which name the ledger has an estimate: that of its what-if, or all names of a combination."""
+    """The name of an estimate in the ledger: the name of its what-if, or all names of a combination."""
     if estimate is not answer.combined:
         return estimate.name
     return "+".join(sorted(single.name for single in answer.estimates))
 
 
 def record_of(estimate: EstimateReport, answer: WhatIfReport) -> TrackRecord | None:
-    """Accuracy of earlier predictions of the same kind."""
+    """The accuracy of earlier predictions of the same kind."""
     key = whatif_key(estimate, answer)
     return next((record for record in answer.ledger if record.whatif == key), None)
 
@@ -415,7 +415,7 @@ def record_words(record: TrackRecord) -> str:
 
 
 def correction_words(record: TrackRecord, iteration_ms: Interval) -> str:
-    """A prediction as corrected by the ledger; empty where the ledger has too few cases."""
+    """A prediction as corrected by the ledger; empty if the ledger has too few cases."""
     found = record.correction
     if found is None:
         return ""

@@ -8,16 +8,16 @@ from skyline.trace.profile import Profile
 from skyline.trace.record import OperatorShape, Phase, Trace
 
 _CHANNELS = (1, 3, 4)
-"""Grey, colour, colour with transparency."""
+"""Channels of grey images, of colour images, and of colour images with transparency."""
 _LEAST_TOKENS = 8
-"""Shorter rows of indices are columns of a table: a recommender looks up a few per sample."""
+"""The least tokens of a sequence. Shorter rows of indices are table columns, as in a recommender."""
 _SEQUENCES = ("attention", "lstm", "gru", "rnn")
 """Parts of the names of operators and modules that read sequences."""
 _COMPUTES = ("mm", "linear", "conv", "lstm", "gru")
 
 
 def contents_of(profile: Profile) -> BatchContentsReport | None:
-    """``images``, or ``tokens`` with their number in a sample; None where the operators show neither."""
+    """``images``, or ``tokens`` with their number in a sample. None if the operators show neither."""
     size, trace = profile.batch_size, profile.trace
     if not size:
         return None
@@ -34,7 +34,7 @@ def contents_of(profile: Profile) -> BatchContentsReport | None:
 
 
 def _first_shapes(trace: Trace) -> list[OperatorShape]:
-    """Of the forward pass of the first iteration, in order of time."""
+    """The operator shapes in the forward pass of the first iteration, in order of time."""
     first = min((mark.index for mark in trace.iterations), default=0)
     rows = (
         row
@@ -49,7 +49,7 @@ def _is_image_batch(dimensions: tuple[int, ...], size: int) -> bool:
 
 
 def _tokens(indices: tuple[int, ...], size: int) -> int:
-    """The tokens of a sample; 0 where the indices are no batch of rows. Recurrent networks have the batch second."""
+    """The tokens of a sample; 0 if the indices are no batch of rows. Recurrent networks have the batch second."""
     if len(indices) != 2 or size not in indices:
         return 0
     return indices[1] if indices[0] == size else indices[0]
@@ -70,13 +70,13 @@ def rate_words(report: ProfileReport) -> str:
 
 
 def in_contents(report: ProfileReport, text: str) -> str:
-    """A text about samples, with images in their place where the batch holds images."""
+    """A text about samples, in terms of images if the batch holds images."""
     images = report.contents is not None and report.contents.noun == "images"
     return text.replace("samples/s", "images/s") if images else text
 
 
 def tokens_words(report: ProfileReport) -> str:
-    """``, 11200 tokens/s``; empty where the batch holds no tokens."""
+    """``, 11200 tokens/s``; empty if the batch holds no tokens."""
     found = report.contents
     if found is None or found.noun != "tokens" or report.throughput is None:
         return ""

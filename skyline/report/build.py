@@ -1,4 +1,4 @@
-"""From an analysis to the reports that other programs read."""
+"""Builds the reports that other programs read from an analysis."""
 
 from __future__ import annotations
 
@@ -122,10 +122,10 @@ def head_report(analysis: Analysis) -> ProfileReport:
 
 
 def whatif_report(analysis: Analysis, question: Question | None = None) -> WhatIfReport:
-    """The answers as ``skyline.whatif/2``: each part of the question singly and all together.
+    """The answers as ``skyline.whatif/2``: each part of the question alone, and all combined.
 
-    Without a question every known what-if is answered singly, ranked by its gain, and looked for in the code: one that
-    is there is listed with its value, whether or not another value could be asked for.
+    Without a question, every known what-if is answered alone and ranked by its gain. What-ifs that are in the
+    code already are listed with their values.
     """
     choices = None if question is None else question.all_choices
     report = answers_report(analysis.baseline, choices, analysis.rewrites)
@@ -137,11 +137,11 @@ def whatif_report(analysis: Analysis, question: Question | None = None) -> WhatI
 
 
 def with_ledger(answer: WhatIfReport, analysis: Analysis, entries: Iterable[LedgerEntry]) -> WhatIfReport:
-    """The answers with how earlier predictions of the same kind did; none of the numbers changes."""
+    """Adds the accuracy of earlier predictions of the same kind; none of the numbers changes."""
     known = tuple(entries)
     if not known:
         return answer
-    # A saved profile is shown without the ledger and its database.
+    # A saved profile is shown without loading the ledger and its database.
     from skyline.ledger.ledger import Conditions
     from skyline.ledger.record import track_record
 
@@ -158,7 +158,7 @@ def _with_presence(analysis: Analysis, estimate: EstimateReport) -> EstimateRepo
 
 
 def best_report(analysis: Analysis, constraints: Constraints) -> BestReport:
-    """The best combination that keeps to a constraints."""
+    """The best combination within the constraints."""
     found = best(analysis, constraints)
     return BestReport(
         tuple(map(str, found.question.choices)),
@@ -204,7 +204,7 @@ def _knob(knob: Knob) -> KnobReport:
 
 
 def gpu_phases(trace: Trace) -> PhaseTimes | None:
-    """Time of kernels and copies per iteration, in ms, summed over all streams; None if none was recorded."""
+    """The time of kernels and copies per iteration in ms, summed over all streams. None if none was recorded."""
     work = [record for record in trace.records if record.kind in ON_DEVICE]
     if not work:
         return None

@@ -1,4 +1,4 @@
-"""Places in a notebook as its reader knows them: ``In [7]:3`` for a line of the script made of its cells."""
+"""Places in a notebook as its reader sees them: ``In [7]:3`` for a line of the script made of its cells."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _Places = dict[str, tuple[CellLine | None, ...]]
 
 @lru_cache(maxsize=16)
 def _places_of(names: tuple[str, ...]) -> re.Pattern[str]:
-    """Lines of these files in a text; a folder before a name has no blanks."""
+    """A pattern for lines of these files in a text; a folder before a name contains no blanks."""
     known = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
     file = rf"(?P<file>(?:[^\s\"'`(]*/)?(?<![^\s\"'`(/])(?:{known}))"
     return re.compile(rf"{file}(?P<closing>\"?)(?::|,? line )(?P<line>\d+)")
@@ -35,10 +35,11 @@ def _places_of(names: tuple[str, ...]) -> re.Pattern[str]:
 
 @dataclass(frozen=True, slots=True)
 class CellPlaces:
-    """The places of all lines of some notebooks, by file name: the same file goes by several paths.
+    """The places of all lines of some notebooks, by file name, since one file may have several paths.
 
-    ``only`` is the notebook if a profile has no other source: every line that a text names is then one of it. ``paths``
-    are known paths of the notebooks; in a text only these, and names, may contain blanks.
+    ``only`` is the notebook if a profile has no other source: then every line number in a text is a line of
+    it. ``paths`` are known paths of the notebooks; in a text, only these paths and the names may contain
+    blanks.
     """
 
     places: _Places
@@ -55,12 +56,12 @@ class CellPlaces:
         return cls({name: cell_lines(text) for name, text in found.items()}, only, paths)
 
     def at(self, file: str, line: int) -> CellLine | None:
-        """The place of a line; None where it is not in a cell of these notebooks."""
+        """The place of a line. None if it is not in a cell of these notebooks."""
         lines = self.places.get(PurePath(file).name, ()) if is_notebook(file) else ()
         return lines[line - 1] if 1 <= line <= len(lines) else None
 
     def told(self, text: str) -> str:
-        """A text with its places, such as ``train.ipynb:12``, as cells."""
+        """The text with places such as ``train.ipynb:12`` replaced by cells."""
         named = text
         if self.places and ".ipynb" in text:
             named = _places_of((*self.paths, *self.places)).sub(self._told, text)
@@ -81,7 +82,7 @@ class CellPlaces:
         return f'{found["file"]}", {place}' if found["closing"] else str(place)
 
     def fill(self, value: Any) -> Any:
-        """A report with the cell of every place in it."""
+        """The report with the cell of every place in it."""
         if type(value) is str:
             return self.told(value)
         if isinstance(value, tuple):
@@ -101,13 +102,13 @@ class CellPlaces:
 
 
 def with_cells(report: Report, profile: Profile) -> Report:
-    """A report of a profile; of a notebook, every place in it has its cell, and texts name cells."""
+    """The report of a profile; for a notebook, with the cell of every place, and with cells in its texts."""
     places = CellPlaces.of(profile.sources)
     return places.fill(report) if places.places else report
 
 
 def by_cells(profile: Profile) -> Profile:
-    """A profile to export: its lines in notebooks go by the names of their cells."""
+    """The profile for an export: its lines in notebooks have the names of their cells."""
     places = CellPlaces.of(profile.sources)
     if not places.places:
         return profile
@@ -135,7 +136,7 @@ def told_in_cells(text: str) -> str:
 
 
 def _possible_files(text: str, match: re.Match[str]) -> Iterator[str]:
-    """Files that a text may name before a line number: up to the nearest blank, then with ever more text before it."""
+    """The files that a text may name before a line number: up to the nearest blank, then with more text before."""
     file = match["file"]
     yield file
     for before in reversed(list(_BLANK.finditer(text, 0, match.start("file")))):
@@ -147,7 +148,7 @@ def _possible_files(text: str, match: re.Match[str]) -> Iterator[str]:
 
 
 def notebook_notes(profile: Profile) -> tuple[str, ...]:
-    """A remark on the lines of a notebook that were not run, which only IPython understands."""
+    """A note on the lines of a notebook that were not run, since only IPython understands them."""
     left = [
         entry for source in profile.sources if is_notebook(source.path) for entry in left_out(source.text)
     ]

@@ -10,7 +10,7 @@ from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
-    # It imports the capture, which readers of saved results do without.
+    # The class imports the capture, which readers of saved results do not need.
     from skyline.verification.budget_check import BudgetCheck
 
 CHECK_SCHEMA = "skyline.check/1"
@@ -21,13 +21,13 @@ NAMES = {
     "samples_per_s": "throughput",
     "peak_mb": "peak memory",
 }
-"""The limits in words, by the key of the budget."""
+"""The names of the limits, by the key of the budget."""
 _MARKS = {"within": "✅", "over": "❌", "inconclusive": "❔"}
 
 
 @dataclass(frozen=True, slots=True)
 class LimitReport:
-    """One limit; ``limit`` and ``measured`` are in the unit of the key ``name``, a share for ``slower``."""
+    """One limit; ``limit`` and ``measured`` have the unit of the key ``name``, a share for ``slower``."""
 
     name: str
     limit: float
@@ -53,10 +53,11 @@ class LimitReport:
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """The whole outcome; ``base`` is the base revision and its commit, empty where there is none.
+    """The whole outcome; ``base`` is the base revision and its commit, empty without one.
 
-    ``ratio`` is the iteration time over that of the base, ``null`` a script over itself in the same rounds.
-    ``scatter`` is the standard deviation of the ratio of one start, as a share; None for a single start.
+    ``ratio`` is the iteration time divided by the base's, ``null`` is a script compared with itself in the
+    same rounds. ``scatter`` is the standard deviation of the ratio of one start, as a share. None for a
+    single start.
     """
 
     schema: str
@@ -139,7 +140,7 @@ def markdown(report: CheckReport) -> str:
 
 
 def junit(report: CheckReport) -> bytes:
-    """The outcome as JUnit XML: a test for each limit; an inconclusive one is skipped."""
+    """The outcome as JUnit XML, with one test per limit; an inconclusive test is skipped."""
     counts = {name: sum(one.outcome == name for one in report.limits) for name in _MARKS}
     suite = ElementTree.Element(
         "testsuite",

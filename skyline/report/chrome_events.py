@@ -1,6 +1,6 @@
 """Events of Chrome's trace format: JSON objects with a process, a thread, a start and a duration in µs.
 
-A process is one side of the story (measured, or simulated), a thread is one lane.
+A process is one side (measured or simulated), a thread is one lane.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from skyline.simulate.engine import Timeline
 Event = dict[str, Any]
 
 CRITICAL_LANE, STEP_LANE, FIRST_LANE = 1, 2, 3
-"""Threads of their own, above those of the lanes."""
+"""Threads of their own, above the threads of the lanes."""
 FORMAT = "skyline.timelines/1"
-"""Says in the file's first words that it is no recording, to whoever might take it for one."""
+"""A mark in the file's first bytes that shows to readers that the file is no recording."""
 _CAUSES = tuple(CriticalPath.__dataclass_fields__)
 
 
 def span(name: str, category: str, process: int, thread: int, start_us: float, end_us: float) -> Event:
-    """Something that takes time. Both ends are rounded, so that what follows without a pause still does."""
+    """An event with a duration. Both ends are rounded, so that adjacent events stay adjacent."""
     begin = round(start_us, 3)
     return {
         "name": name,
@@ -59,7 +59,7 @@ def headings(process: int, name: str, lanes: Mapping[str, int]) -> list[Event]:
 def arrow(
     category: str, number: int, process: int, start: tuple[int, float], end: tuple[int, float]
 ) -> tuple[Event, Event]:
-    """From one span to another, each given by its thread and its start in µs. Numbers are unique in a file."""
+    """An arrow from one span to another, each given by thread and start in µs. Numbers are unique in a file."""
     base: Event = {"name": category, "cat": category, "id": number, "pid": process}
     return (
         {**base, "ph": "s", "tid": start[0], "ts": round(start[1], 3)},
@@ -68,7 +68,7 @@ def arrow(
 
 
 def lanes_of(lanes: Iterable[str]) -> dict[str, int]:
-    """A thread number for each lane, in the order in which they first come."""
+    """A thread number for each lane, in the order of first use."""
     return {lane: index for index, lane in enumerate(dict.fromkeys(lanes), start=FIRST_LANE)}
 
 
@@ -81,9 +81,9 @@ def simulated_events(
     place: Callable[[int], str] = lambda line: "",
     first_arrow: int = 0,
 ) -> Iterator[Event]:
-    """Every task that does something, arrows from launches to what they launched, and the critical path on a lane.
+    """The tasks that take time, arrows from launches to the launched work, and the critical path as a lane.
 
-    ``place`` says in words which line a task is of; ``first_arrow`` is what no arrow before this has for a number.
+    ``place`` gives the line of a task in words; ``first_arrow`` is a number above all earlier arrows.
     """
     graph = timeline.graph
     tasks, modules = graph.tasks, graph.structure.modules
@@ -94,7 +94,7 @@ def simulated_events(
     phases: list[int] = tasks.phase.tolist()
     layers: list[int] = tasks.module.tolist()
     lines: list[int] = tasks.line.tolist()
-    # Points on the host's threads are no work; a kernel that rounding left no length is.
+    # Points on the host's threads are no work; a kernel whose length was rounded to zero is work.
     working = (timeline.ends > timeline.starts) | (tasks.kind != KIND[TaskKind.CPU])
     shown: list[int] = np.flatnonzero(working).tolist()
     for task in shown:
@@ -131,7 +131,7 @@ def launch_arrows(
     first_arrow: int,
     hidden: Flags | None = None,
 ) -> Iterator[Event]:
-    """From calls to the work that they launched, but for hidden work; the lists and flags are of all tasks."""
+    """Arrows from calls to the work that they launched, except hidden work; lists and flags cover all tasks."""
     tasks, found = timeline.graph.tasks, launches(timeline.graph)
     found = found.taken(tasks.kind[found.source] != KIND[TaskKind.CPU])
     if hidden is not None:
@@ -149,7 +149,7 @@ def launch_arrows(
 
 
 def _critical_events(process: int, timeline: Timeline, offset_us: float) -> Iterator[Event]:
-    """The critical chain of the step in time order; neighbouring tasks of one name and cause are one span."""
+    """The critical path of the step in time order; neighbouring tasks with one name and cause are one span."""
     chain: Ids = critical_chain(timeline)
     if not len(chain):
         return
@@ -178,7 +178,7 @@ def _critical(process: int, held: tuple[str, str, float, float], offset_us: floa
 
 
 def document(events: Iterable[Event], about: Mapping[str, Any]) -> bytes:
-    """The file, gzipped; the same events always give the same bytes. Events are written one by one."""
+    """The file, gzipped; equal events always give equal bytes. Events are written one by one."""
     encoder = msgspec.json.Encoder()
     packed = BytesIO()
     with gzip.GzipFile(fileobj=packed, mode="wb", compresslevel=6, mtime=0, filename="") as file:

@@ -16,7 +16,7 @@ OFFERS_SCHEMA = "skyline.plan-clusters/1"
 class ClusterOffer:
     """One cluster. ``row`` is its best strategy, ``writable`` the best one that ``skyline apply`` writes.
 
-    ``advice`` says why there is no row.
+    ``advice`` is the reason if there is no row.
     """
 
     cluster: str
@@ -28,7 +28,7 @@ class ClusterOffer:
 
 @dataclass(frozen=True, slots=True)
 class ClusterOffers:
-    """``skyline.plan-clusters/1``: the best offer first; clusters that miss a term, or have no strategy, come last."""
+    """``skyline.plan-clusters/1``: the best offer first; clusters without a valid strategy are last."""
 
     schema: str
     provenance: str
@@ -38,7 +38,7 @@ class ClusterOffers:
 
 
 def offer_of(report: PlanReport) -> ClusterOffer:
-    """The best of all rows of a plan: by cost where it is known, else by throughput; see ``plan_order``."""
+    """The best row of a plan: by cost if it is known, else by throughput; see ``plan_order``."""
     ranked = [report.rows[at] for at in ordered([_standing(row) for row in report.rows])]
     written = [row for row in ranked if row.whatifs]
     return ClusterOffer(
@@ -51,12 +51,12 @@ def offer_of(report: PlanReport) -> ClusterOffer:
 
 
 def no_offer(cluster: str, gpu: str, reason: str) -> ClusterOffer:
-    """A cluster that cannot be planned for."""
+    """A cluster for which no plan is possible."""
     return ClusterOffer(cluster, gpu, None, None, reason)
 
 
 def offers_of(reports: Sequence[PlanReport], failed: Sequence[ClusterOffer] = ()) -> ClusterOffers:
-    """The offers in their order; there is at least one report."""
+    """The offers in their order; ``reports`` has at least one."""
     first = reports[0]
     offers = sorted((*map(offer_of, reports), *failed), key=_order)
     return ClusterOffers(OFFERS_SCHEMA, first.provenance, first.model, first.unit, tuple(offers))

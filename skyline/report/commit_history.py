@@ -11,16 +11,16 @@ from skyline.verification.commits import ProfiledCommit
 
 HISTORY_SCHEMA = "skyline.history/1"
 _LEAST_CHANGE = 0.05
-"""Fresh processes of one script differ by so much; a smaller change of the step time is none."""
+"""The difference between fresh processes of one script; a smaller change of the step time counts as none."""
 _LEAST_MEMORY_CHANGE = 0.01
 _MOST_LINES = 3
 _LEAST_LINE_SHARE = 0.02
-"""Share of the step by which a line has to grow to be named."""
+"""The least growth of a line that is named, as a share of the step."""
 
 
 @dataclass(frozen=True, slots=True)
 class GrownLine:
-    """A line whose time per iteration grew; ``before_ms`` is None for a line that was not there."""
+    """A line whose time per iteration grew; ``before_ms`` is None for a new line."""
 
     file: str
     line: int
@@ -33,10 +33,10 @@ class GrownLine:
 class StateReport:
     """The profiles of one state of the sources. ``change`` is None for the first state.
 
-    ``iteration_ms`` has the median over ``profiles`` and the range of all. ``change`` is that of the time of a sample
-    since the last state before it that was profiled on a machine that was not busy. ``verdict`` is slower, faster or
-    same, unsure if there is none or this one was not, and empty for the first. ``commit`` is empty for sources that
-    are in no commit.
+    ``iteration_ms`` has the median over ``profiles`` and the range of all. ``change`` is the change of the
+    time per sample since the previous state that was profiled on a quiet machine. ``verdict`` is slower,
+    faster or same; unsure if there is no such state or this machine was busy; empty for the first. ``commit``
+    is empty for sources without a commit.
     """
 
     profiles: tuple[str, ...]
@@ -69,7 +69,7 @@ class HistoryReport:
     states: tuple[StateReport, ...]
     others: int
     slower_at: tuple[str, ...]
-    """The first profile of each state that is slower than the one before."""
+    """The first profile of each state that is slower than the previous one."""
 
 
 def history_report(
@@ -102,7 +102,7 @@ def history_report(
 
 
 def drawn_times(states: Sequence[StateReport]) -> tuple[str, list[Interval]]:
-    """The times of a chart and their name: of a step, or of a sample if the states differ in their batch sizes."""
+    """The title and the times of a chart: of a step, or of a sample if the states have different batch sizes."""
     if len({one.batch_size for one in states}) == 1:
         return "Step time", [one.iteration_ms for one in states]
     return "Time per sample", [one.iteration_ms.scaled(1 / (one.batch_size or 1)) for one in states]
@@ -115,7 +115,7 @@ def _state(row: HistoryRow) -> tuple[object, ...]:
 def _report(
     group: Sequence[HistoryRow], before: Sequence[HistoryRow] | None, commits: Mapping[str, ProfiledCommit]
 ) -> StateReport:
-    # A run on a busy machine counts only where there is no other.
+    # A run on a busy machine counts only if there is no other.
     calm = [row for row in group if not row.busy] or list(group)
     own = _time(calm)
     found = commits.get(group[0].id)
@@ -167,7 +167,7 @@ def _time(rows: Sequence[HistoryRow]) -> Interval:
 
 
 def _verdict(before: Interval, after: Interval, change: float) -> str:
-    """Beyond noise if the ranges have nothing in common and the change exceeds that of equal scripts."""
+    """``slower`` or ``faster`` if the ranges do not overlap and the change exceeds the usual scatter."""
     if abs(change) <= _LEAST_CHANGE:
         return "same"
     if after.low > before.high:
@@ -176,7 +176,7 @@ def _verdict(before: Interval, after: Interval, change: float) -> str:
 
 
 def _grown(before: HistoryRow, after: HistoryRow, factor: float) -> tuple[GrownLine, ...]:
-    """The lines with the greatest growth. Of a line that occurs several times the times are added."""
+    """The lines with the greatest growth. The times of a line that occurs several times are added."""
     then = _by_text(before)
     found: list[tuple[float, GrownLine]] = []
     for key, (line, now_ms) in _by_text(after).items():

@@ -10,7 +10,7 @@ DEVICES_SCHEMA = "skyline.devices/1"
 
 @dataclass(frozen=True, slots=True)
 class PriceReport:
-    """Price of an hour: ``usd_per_hour`` of the whole instance, of which one GPU's share is ``usd_per_gpu_hour``."""
+    """The price of an hour: ``usd_per_hour`` for an instance, ``usd_per_gpu_hour`` for each of its GPUs."""
 
     provider: str
     instance: str
@@ -25,7 +25,7 @@ class PriceReport:
 
 @dataclass(frozen=True, slots=True)
 class LargestBatchReport:
-    """The largest batch size that fits: ``traced`` at that size, or extrapolated; ``reason`` where unknown."""
+    """The largest batch size that fits: ``traced`` at that size, or extrapolated; ``reason`` if unknown."""
 
     size: int | None
     traced: bool
@@ -35,10 +35,10 @@ class LargestBatchReport:
 
 @dataclass(frozen=True, slots=True)
 class DeviceReport:
-    """One GPU; bytes, ms, and what ``GpuRunCost`` says. ``as_is`` is the script unchanged, whether it fits or not.
+    """One GPU, with bytes, ms, and a ``GpuRunCost``. ``as_is`` is the unchanged script, even if it is too large.
 
-    ``fullest`` is at the largest batch size that fits and was traced, None where none does. ``prices`` are cheapest
-    first, and costs are at the first.
+    ``fullest`` is the largest batch size that fits and was traced, None if none does. ``prices`` have the
+    cheapest first, and costs use the first price.
     """
 
     gpu: str
@@ -69,11 +69,11 @@ class DevicesReport:
     span: Span
     grid_g_per_kwh: float
     traced_for_each: tuple[str, ...]
-    """The queries of the script to its GPU; it was traced again for GPUs with other answers."""
+    """The script's queries to its GPU; it was traced again for GPUs with other answers."""
     answer: str
     """The fastest and the cheapest GPU for the unchanged script, in sentences."""
     devices: tuple[DeviceReport, ...]
     assumptions: tuple[str, ...]
     notes: tuple[str, ...]
     module: str = ""
-    """The dotted name under which the script is run, as by ``python -m``; empty where it is run as a file."""
+    """The dotted name of a script that runs like ``python -m``; empty if it runs as a file."""

@@ -24,7 +24,7 @@ from skyline.report.gpu_choice import gpu_choice
 def devices_report(
     found: Sequence[Outlook], *, provider: str = "", grid_g_per_kwh: float | None = None
 ) -> DevicesReport:
-    """The report of one script on one GPU or more; ``provider`` bounds the prices, ``grid_g_per_kwh`` is theirs."""
+    """The report of a script on GPUs; ``provider`` selects prices, ``grid_g_per_kwh`` is for electricity."""
     first = found[0].profile
     grid = WORLD_G_PER_KWH if grid_g_per_kwh is None else grid_g_per_kwh
     span = span_of(first)

@@ -1,4 +1,4 @@
-"""Two profiles of a script compared: what got faster or slower by more than the noise."""
+"""Compares two profiles of a script: the phases and lines that got faster or slower by more than the noise."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class PhaseChange:
 
 @dataclass(frozen=True, slots=True)
 class LineChange:
-    """A line before and after; 0 on the side where it is not there."""
+    """A line before and after; 0 on a side without the line."""
 
     file: str
     line_before: int
@@ -61,9 +61,9 @@ class LineChange:
 class DiffReport:
     """``skyline.diff/1``. Changes are after minus before.
 
-    ``change`` is relative and compares the time for the same work where both throughputs are known, else
-    the iteration. ``noise`` is how large a relative change the spread of the two measurements can make up:
-    the root of the sum of the squares of their relative half-widths.
+    ``change`` is relative. It compares the time for the same work if both throughputs are known, else the
+    iteration. ``noise`` is the relative change that the spread of the two measurements can explain: the root
+    of the sum of the squares of their relative half-widths.
     """
 
     schema: str
@@ -82,7 +82,7 @@ class DiffReport:
 
 
 def diff(before: ProfileReport, after: ProfileReport) -> DiffReport:
-    """Compare two profiles; lines are matched by what they say, so that a moved line is still the same."""
+    """Compares two profiles; lines are matched by their text, so a moved line is still the same line."""
     per_sample = before.throughput is not None and after.throughput is not None
     if before.throughput is not None and after.throughput is not None:
         old, new = before.throughput, after.throughput
@@ -154,7 +154,7 @@ def _line_changes(before: ProfileReport, after: ProfileReport) -> tuple[LineChan
 
 
 def _there(file: str, before: str, after: str) -> str:
-    """Maps files of one script to those of the other: copies of a project are compared line by line."""
+    """Maps files of one script to the other's, so that copies of a project are compared line by line."""
     here, there = PurePath(before), PurePath(after)
     if here == there or here.name != there.name:
         return file
@@ -165,7 +165,7 @@ def _there(file: str, before: str, after: str) -> str:
 
 
 def _matched(olds: list[LineReport], news: list[LineReport]) -> list[tuple[LineReport, LineReport]]:
-    """Pairs that are the same line: by function and text first, in order; then by place."""
+    """Pairs of the same line: by function and text first, in order; then by place."""
     pairs: list[tuple[LineReport, LineReport]] = []
     left_old, left_new = list(olds), list(news)
     for key in (_by_text, _by_place):
@@ -191,12 +191,12 @@ def _by_place(line: LineReport) -> tuple[str, ...]:
 
 
 def _name(line: LineReport) -> str:
-    """The function without its class, which a measured line does not name and a traced one does."""
+    """The function without its class, since measured lines do not have the class and traced lines do."""
     return line.function.rpartition(".")[2]
 
 
 def _notes(before: ProfileReport, after: ProfileReport) -> tuple[str, ...]:
-    """Reasons that limit the comparison of the two."""
+    """The limits of the comparison."""
     notes: list[str] = []
     if before.script != after.script:
         notes.append(f"these are two scripts: {before.script} and {after.script}")

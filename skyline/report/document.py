@@ -17,7 +17,7 @@ Only = Literal["", "terminal", "html"]
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A part of a bar; its share is that of the whole bar."""
+    """A part of a bar; its share is relative to the whole bar."""
 
     share: float
     tone: str = ""
@@ -57,10 +57,10 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: numbers stand right and are never cut.
+    """A column: numbers are aligned to the right and never cut.
 
-    ``cut`` names the part of a long text that is left out. Columns with a ``spared`` rank leave a narrow table, lowest
-    rank first; ``below`` then appears under it.
+    ``cut`` names the part of a long text that is left out. Columns with a ``spared`` rank are dropped from a
+    narrow table, lowest rank first; ``below`` then appears under the table.
     """
 
     title: str
@@ -70,7 +70,7 @@ class Column:
     below: str = ""
     only: Only = ""
     short: str = ""
-    """The title where the terminal is narrow."""
+    """The title on a narrow terminal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class TextTable:
-    """Rows under their titles; the last ``sums`` rows are set apart."""
+    """Rows under their titles; the last ``sums`` rows are separated from the others."""
 
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
@@ -94,7 +94,7 @@ class TextTable:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Cells side by side on one line that is never wrapped."""
+    """Cells next to each other on one line that is never wrapped."""
 
     cells: tuple[Cell, ...]
     only: Only = ""
@@ -102,7 +102,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """Running text; its further lines stand under the first, behind the bullet or the lead."""
+    """Running text; further lines are indented below the first, behind the bullet or the lead."""
 
     text: str
     tone: str = ""
@@ -110,13 +110,13 @@ class Paragraph:
     indent: int = 0
     lead: tuple[Cell, ...] = ()
     fold: str = ""
-    """The title under which a web page folds it away, together with neighbours of the same title."""
+    """The title of the fold on a web page; neighbouring paragraphs with the same title share one fold."""
     only: Only = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A key figure: its name stands on the card of the page, ``before`` and ``after`` on the terminal."""
+    """A key figure with its name on the page's card, and with ``before`` and ``after`` on the terminal."""
 
     name: str
     number: str
@@ -154,16 +154,16 @@ class Breakdown:
     title: str
     parts: tuple[BreakdownPart, ...]
     amount: Callable[[float], str] | None = None
-    """An amount in words; None where only shares have a meaning."""
+    """Gives an amount in words. None if only shares have a meaning."""
     whole: str = ""
-    """The name of the last row, which has the sum."""
+    """The name of the last row, which shows the sum."""
     of: float = 0.0
-    """The amount that counts as 100 %; the sum of the parts where it is zero."""
+    """The amount that counts as 100 %; the sum of the parts if zero."""
     scale: units.UnitScale | None = None
     """Amounts and shares are rounded so that they add up."""
     form: Literal["rows", "line", "words"] = "rows"
     remark: str = ""
-    """Follows the amount of the sum, and of no part."""
+    """A remark after the amount of the sum only."""
     only: Only = ""
 
     @property
@@ -203,7 +203,7 @@ class Title:
     text: str
     basis: str = ""
     plain: bool = False
-    """No product name in front."""
+    """True to omit the product name."""
     only: Only = ""
 
 
@@ -243,7 +243,7 @@ def document(*sections: Section | None) -> Document:
 
 
 def paragraphs(title: str, texts: Sequence[str], anchor: str = "") -> Section | None:
-    """A section of one bullet a text; None where there are none."""
+    """A section with one bullet per text. None without texts."""
     if not texts:
         return None
     return Section(tuple(Paragraph(text, bullet="•") for text in texts), title, anchor=anchor)
@@ -255,12 +255,12 @@ def said(*texts: str, tone: str = "dim", indent: int = 0) -> Iterable[Paragraph]
 
 
 def row(*cells: Cell | str, tone: str = "") -> Row:
-    """A row of cells and of plain texts in one tone."""
+    """A row of cells and plain texts in one tone."""
     return Row(tuple(cell if isinstance(cell, Cell) else Cell(cell, tone) for cell in cells))
 
 
 def apportion(values: Sequence[float], decimals: int) -> list[float]:
-    """Round so that the rounded parts still sum to the rounded whole (largest remainder)."""
+    """Rounds values so that their sum equals the rounded total (largest remainder)."""
     unit = 10**decimals
     scaled = [value * unit for value in values]
     floors = [int(value) for value in scaled]

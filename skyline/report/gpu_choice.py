@@ -1,4 +1,4 @@
-"""Which of several GPUs is the fastest for a script, and which the cheapest, in sentences."""
+"""The fastest and the cheapest of several GPUs for a script, in sentences."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from skyline.report.device_rows import DeviceReport
 from skyline.report.short_figures import TIMES, fitting_unit, short_range
 
 _ALIKE = 1.005
-"""Times that differ less than this are alike, and the cheaper GPU comes first."""
+"""Times within this factor of the least count as equal, and the cheaper GPU comes first."""
 _WAITING = 0.5
-"""Share of the time below which a GPU mostly waits."""
+"""The busy share of the time below which a GPU mostly waits."""
 
 
 def gpu_choice(devices: Sequence[DeviceReport], span: Span) -> str:
@@ -51,5 +51,5 @@ def gpu_choice(devices: Sequence[DeviceReport], span: Span) -> str:
 
 
 def _usd(one: DeviceReport) -> float:
-    """The cost, for ranking: GPUs without a price come last."""
+    """The cost for ranking; GPUs without a price come last."""
     return one.as_is.cost_usd.value if one.as_is.cost_usd is not None else inf

@@ -1,4 +1,4 @@
-"""The saved profiles of a script, and two of them compared with their sources."""
+"""The saved profiles of a script, and a comparison of two of them with their sources."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class SavedProfile:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonReport:
-    """Two profiles of a script compared, and its source then and later as a unified diff."""
+    """Two profiles of a script compared, and the changes of its source as a unified diff."""
 
     profiles: DiffReport
     source: str
 
 
 def saved_profile(profile: Profile, path: str) -> SavedProfile:
-    """A saved profile in a row."""
+    """A saved profile as a row."""
     said = profile.prediction
     return SavedProfile(
         profile.id,
@@ -58,7 +58,7 @@ def compared(
 
 
 def _source(before: Profile, after: Profile) -> Iterator[str]:
-    """The files that differ; of files that only one side ran nothing is said."""
+    """The diff of the files that differ; files that only one side ran are skipped."""
     then = {source.path: source.text for source in before.sources}
     now = {source.path: source.text for source in after.sources}
     base = common_base(after.script, tuple(now))

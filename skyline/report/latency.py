@@ -9,7 +9,7 @@ from skyline.report.schema import LatencyReport, ProfileReport
 from skyline.trace.profile import Profile
 
 _LEAST_FOR_P99 = 100
-"""Calls of which one in a hundred is a call."""
+"""The least number of calls at which one per cent is a whole call."""
 
 
 def latency_of(profile: Profile) -> LatencyReport | None:
@@ -22,14 +22,15 @@ def latency_of(profile: Profile) -> LatencyReport | None:
 
 
 def _percentile(ordered: list[float], percent: int) -> float:
-    """The smallest value that so many percent of all do not exceed (nearest rank)."""
+    """The smallest value that this percentage of all values does not exceed (nearest rank)."""
     return ordered[max(0, ceil(percent * len(ordered) / 100) - 1)]
 
 
 def latency_remark(report: ProfileReport) -> str:
-    """The percentiles, and the scenario of MLPerf Inference that they belong to; empty for a script that trains.
+    """The percentiles and their scenario in MLPerf Inference; empty for a script that trains.
 
-    MLPerf rates a single stream (one sample at a time) by its 90th percentile, offline work by samples per second.
+    MLPerf rates a single stream (one sample at a time) by its 90th percentile, offline work by samples per
+    second.
     """
     found = report.latency
     if found is None:

@@ -1,4 +1,4 @@
-"""Live tensor memory at one moment of the recorded iteration, line by line: ``skyline.memory/1``."""
+"""Live tensor memory at one moment of the recorded iteration, by line: ``skyline.memory/1``."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _MOST_LINES = 60
 
 @dataclass(frozen=True, slots=True)
 class LiveLine:
-    """Bytes in ``blocks`` blocks that a line had taken and that are still held, by the phase they were taken in.
+    """Bytes in ``blocks`` blocks that a line allocated and that are still held, by phase of allocation.
 
-    ``held_ms`` is for how long the oldest of them has been held. ``file`` is empty where no line took them.
+    ``held_ms`` is the age of the oldest block. ``file`` is empty if no line allocated them.
     """
 
     file: str
@@ -31,9 +31,9 @@ class LiveLine:
 
 @dataclass(frozen=True, slots=True)
 class LiveMemoryReport:
-    """``skyline.memory/1``: ``older_bytes`` were taken before the iteration, the rest by ``lines``, largest first.
+    """``skyline.memory/1``: ``older_bytes`` are from before the iteration, the rest is in ``lines``, largest first.
 
-    ``other_bytes`` is what smaller lines than those listed hold.
+    ``other_bytes`` are held by smaller lines that are not listed.
     """
 
     schema: str
@@ -51,17 +51,17 @@ class RecordedBlocks:
     profile: Profile
     blocks: tuple[Block, ...]
     scale: float
-    """Milliseconds of the iteration as it is reported per recorded µs."""
+    """Milliseconds of the reported iteration per recorded µs."""
 
     @classmethod
     def of(cls, profile: Profile, iteration_ms: float) -> RecordedBlocks:
-        """Of a profile whose iteration takes ``iteration_ms``."""
+        """The blocks of a profile whose iteration takes ``iteration_ms``."""
         marks = profile.trace.iterations
         length_us = marks[-1].end_us - marks[-1].start_us if marks else 1.0
         return cls(profile, live_blocks(profile.trace.allocations), iteration_ms / max(1e-9, length_us))
 
     def at(self, time_ms: float, most: int = _MOST_LINES) -> LiveMemoryReport:
-        """Live memory right after that moment of the iteration."""
+        """The live memory right after that moment of the iteration."""
         profile, trace = self.profile, self.profile.trace
         begin_us = trace.iterations[-1].start_us if trace.iterations else 0.0
         moment_us = begin_us + time_ms / self.scale + 1e-6

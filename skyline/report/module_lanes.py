@@ -9,7 +9,7 @@ from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import Phase, Record
 
 MOST_DEPTH = 4
-"""Rows below a lane; deeper modules belong to the last one."""
+"""Number of rows below a lane; deeper modules are shown in the last row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +30,11 @@ class ModuleLane:
 
 
 def module_lanes(records: Sequence[Record], modules: Sequence[str]) -> Iterator[ModuleLane]:
-    """The rows below one lane, of whose records these are; modules of one depth do not overlap.
+    """The rows below the lane of these records; modules of one depth do not overlap.
 
-    A row that repeats the one above it, as below a wrapper around the whole model, is left out.
+    A row that repeats the row above it, as below a wrapper around the whole model, is left out.
     """
-    # Between the operators of a backward pass the engine itself works, which belongs to no module.
+    # Between the operators of a backward pass the autograd engine itself works, which belongs to no module.
     in_order = sorted(
         (one for one in records if one.module >= 0 or one.phase is not Phase.BACKWARD),
         key=lambda one: one.start_us,
@@ -52,7 +52,7 @@ def module_lanes(records: Sequence[Record], modules: Sequence[str]) -> Iterator[
 
 def _spans(records: Sequence[Record], modules: Sequence[str], depth: int) -> Iterator[ModuleSpan]:
     def of(record: Record) -> tuple[Phase, tuple[str, ...]] | None:
-        # In optimizer work the number is that of a parameter group.
+        # In optimizer work the number belongs to a parameter group.
         if record.module < 0 or record.phase is Phase.OPTIMIZER:
             return None
         path = modules[record.module].split(".")
@@ -65,5 +65,5 @@ def _spans(records: Sequence[Record], modules: Sequence[str], depth: int) -> Ite
 
 
 def _name(path: Sequence[str]) -> str:
-    """The attribute of the module; an item of a list with the list."""
+    """The attribute of the module; for an item of a list, with the list's attribute."""
     return ".".join(path[-2:]) if path[-1].isdigit() else path[-1]

@@ -1,7 +1,7 @@
 """A profile as a Chrome trace, which ui.perfetto.dev and chrome://tracing open.
 
-The format is JSON: a list of events with a process, a thread, a start and a duration in µs. Here a process
-is one side of the story (measured, or replayed by the simulation) and a thread is one lane.
+The format is JSON: a list of events with a process, a thread, a start and a duration in µs. A process is one
+side (measured or simulated), a thread is one lane.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _record(record: Record, trace: Trace, thread: int) -> Event:
 
 
 def _phases(trace: Trace) -> list[_Stretch]:
-    """The phases of the main thread, neighbours of one phase joined into one stretch."""
+    """The phases of the main thread; neighbours of one phase are joined into one stretch."""
     lane = main_lane(trace)
     stretches: list[_Stretch] = []
     for record in sorted((r for r in trace.records if r.lane == lane), key=lambda r: r.start_us):
@@ -120,7 +120,7 @@ def _phases(trace: Trace) -> list[_Stretch]:
 
 
 def _flows(trace: Trace, lanes: dict[str, int]) -> list[Event]:
-    """Arrows from the call that launched work on the GPU to that work."""
+    """Arrows from the call that launched GPU work to that work."""
     launches = {r.correlation: r for r in trace.records if r.kind is RecordKind.RUNTIME and r.correlation}
     events: list[Event] = []
     for record in trace.records:
@@ -138,7 +138,7 @@ def _flows(trace: Trace, lanes: dict[str, int]) -> list[Event]:
 
 
 def _memory(profile: Profile) -> list[Event]:
-    """Live tensor bytes over time, on top of what lives from one iteration to the next."""
+    """Live tensor bytes over time, on top of the bytes that persist from one iteration to the next."""
     live = profile.memory.total_bytes
     events: list[Event] = []
     for allocation in sorted(profile.trace.allocations, key=lambda allocation: allocation.time_us):

@@ -1,4 +1,4 @@
-"""A profiler trace as a Chrome trace: as measured, and as simulated, side by side for ui.perfetto.dev."""
+"""A profiler trace as a Chrome trace, measured and simulated side by side, for ui.perfetto.dev."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _HOST = (Category.ANNOTATION, Category.CPU_OP, Category.RUNTIME, Category.DRIVER
 
 
 def side_by_side(subject: Subject, source: str) -> bytes:
-    """Two processes with the same lanes, gzipped; Python functions are left out of the measured one."""
+    """Two processes with the same lanes, gzipped; the measured one omits Python functions."""
     return document(
         _events(subject.recorded),
         {
@@ -54,7 +54,7 @@ def _events(recording: Recording) -> Iterator[Event]:
     yield from _measured(recording, thread)
     task_threads = threads_of(recording.timeline, lanes)
     measured_us: list[float] = trace.start_us[kineto.event].tolist()
-    # The pauses of a CUDA graph are tasks, but were not recorded.
+    # The pauses of a CUDA graph are tasks, but they were not recorded.
     unrecorded = ON_GPU[graph.tasks.kind] & ~np.isin(trace.category[kineto.event], GPU_WORK)
     yield from launch_arrows(
         "launch, measured", _MEASURED, recording.timeline, task_threads, measured_us, 0, unrecorded
@@ -129,9 +129,9 @@ def _lanes(recording: Recording) -> tuple[Indices, Indices]:
 
 
 def _nested(lane: Indices, start: Times, end: Times) -> Times:
-    """Ends at which the spans of a lane, by start and the longest first, lie in one another or apart.
+    """The ends at which the spans of a lane, by start and the longest first, are nested or disjoint.
 
-    Rounding, and ranges that were closed out of order, make some overlap; a viewer would leave those out.
+    Rounding, and ranges that were closed out of order, make some overlap; a viewer would drop those.
     """
     fitted = end.copy()
     held: list[float] = []

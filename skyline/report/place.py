@@ -1,4 +1,4 @@
-"""Places in the person's source as they are printed: short, and still possible to open."""
+"""Places in the person's source as they are printed: short, but still possible to open."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class Placed(Protocol):
-    """A row with a place in the source; ``cell`` is that place in a notebook, else empty."""
+    """A row with a place in the source; ``cell`` is its place in a notebook, else empty."""
 
     @property
     def file(self) -> str:
@@ -17,7 +17,7 @@ class Placed(Protocol):
 
     @property
     def line(self) -> int:
-        """The line from 1."""
+        """The line, counted from 1."""
         ...
 
     @property
@@ -27,7 +27,7 @@ class Placed(Protocol):
 
 
 def short_path(file: str, base: Path | None) -> str:
-    """``file`` from ``base`` where it lies below it, else as it is."""
+    """``file`` relative to ``base`` if it lies below it, else unchanged."""
     if base is not None:
         try:
             return PurePath(file).relative_to(base).as_posix()
@@ -37,9 +37,9 @@ def short_path(file: str, base: Path | None) -> str:
 
 
 def common_base(script: str, files: tuple[str, ...]) -> Path:
-    """The folder of the script, or the nearest one above it that also holds the other files.
+    """The folder of the script, or the nearest one above it that also contains the other files.
 
-    Falls back to the script's folder where that would be the root or another drive.
+    Falls back to the script's folder if that would be the root or another drive.
     """
     folder = os.path.dirname(script)
     try:
@@ -50,16 +50,16 @@ def common_base(script: str, files: tuple[str, ...]) -> Path:
 
 
 def shown_from(base: Path | None, script: str, files: tuple[str, ...]) -> Path:
-    """``base`` where the script lies below it; else the folder that holds the script and its modules."""
+    """``base`` if the script lies below it, else the folder that contains the script and its modules."""
     if base is not None and PurePath(script).is_relative_to(base):
         return base
     return common_base(script, files)
 
 
 def middle(text: str, width: int, ellipsis: str = "…", tail: int | None = None) -> str:
-    """``text`` in at most ``width`` characters: the middle goes first, since names differ at their ends.
+    """``text`` in at most ``width`` characters. The middle is cut, since names differ at their ends.
 
-    ``tail`` is how many characters to keep at the end (default: half of them).
+    ``tail`` is the number of characters to keep at the end (default: half of them).
     """
     if len(text) <= width:
         return text

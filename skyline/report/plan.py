@@ -37,14 +37,14 @@ from skyline.simulate.engine import Timeline, simulate
 PROVENANCE = "modelled"
 _PROCESS = 1
 _LAYOUTS = 6
-"""Layouts that do not fit, in a report."""
+"""The largest number of layouts that do not fit in a report."""
 _WRITTEN = {Sharding.NONE: "data_parallel", Sharding.ZERO_3: "fsdp"}
-"""The rewrite of a script that makes the strategy."""
+"""The rewrite that gives a script this sharding."""
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The amount of training, and what it may cost and take."""
+    """The amount of training, and the limits of its cost and time."""
 
     units: float | None = None
     budget_usd: float | None = None
@@ -52,10 +52,10 @@ class Terms:
 
     @classmethod
     def read(cls, amount: str, budget: str, deadline: str, cluster: ClusterSpec) -> Terms:
-        """Terms in words, such as ``10B``, ``$5000`` and ``3d``; an empty text is no term.
+        """Terms in words, such as ``10B``, ``$5000`` and ``3d``; an empty text sets no term.
 
         Raises:
-            UsageError: a text cannot be read, or a budget or deadline lacks what it needs.
+            UsageError: a text cannot be read, or a budget or deadline lacks a figure that it needs.
         """
         terms = cls(
             read_count(amount) if amount else None,
@@ -77,7 +77,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """A ranked table, and what the timelines of its rows are made from."""
+    """A ranked table, and the inputs of its rows' timelines."""
 
     model: ModelWork
     predictor: OperatorPredictor
@@ -125,7 +125,7 @@ def plan(
     most: int,
     cancel: threading.Event | None = None,
 ) -> Plan:
-    """Search the strategies on each size of a cluster, and rank the best ``most``.
+    """Searches the strategies on each size of a cluster, and ranks the best ``most``.
 
     Raises:
         UsageError: the fixed sizes leave no strategy.
@@ -144,9 +144,9 @@ def ranked(
     terms: Terms,
     most: int,
 ) -> Plan:
-    """The best ``most`` rows, by throughput, or by cost if there is a deadline; rows with an objection come last.
+    """The best ``most`` rows, by throughput, or by cost with a deadline; rows with an objection come last.
 
-    Of equally good ones the one that Skyline writes comes first. Each size of the cluster has a row.
+    Among equally good rows, those that Skyline writes come first. Each size of the cluster has a row.
     """
     billed = [
         (row, bill(row.cluster, terms.units, row.units_per_s) if terms.units else None) for row in found.rows
@@ -165,7 +165,7 @@ def ranked(
     first: dict[int, int] = {}
     for index in order:
         first.setdefault(found.rows[index].cluster.gpus, index)
-    # The first row of each size has a place, so that sizes can be compared.
+    # The best row of each size is always included, so that sizes can be compared.
     others = [index for index in order if index not in first.values()]
     order = sorted([*first.values(), *others[: max(0, most - len(first))]], key=order.index)[:most]
     best = max((row.units_per_s.value for row in found.rows), default=0.0)
@@ -206,14 +206,14 @@ def ranked(
 
 
 def _standing(row: StrategyRow, cost: Bill | None, objection: bool, written: bool, terms: Terms) -> Standing:
-    """By cost, all sizes of the cluster compare; by throughput, a larger cluster is no equal of a smaller one."""
+    """All cluster sizes compare by cost; by throughput, clusters of different sizes are never equally good."""
     if terms.deadline_s is not None and cost is not None and cost.usd is not None:
         return Standing(objection, cost.usd, written)
     return Standing(objection, row.units_per_s.inverse(1.0), written, row.cluster.gpus)
 
 
 def choices(folder: Path | None = None) -> PlanChoices:
-    """The clusters and models that come with Skyline, and the clusters described in TOML files of the folder."""
+    """The clusters and models that come with Skyline, and the clusters described in the folder's TOML files."""
     own: list[ClusterReport] = []
     for path in sorted(folder.glob("*.toml")) if folder is not None else ():
         try:
@@ -251,7 +251,7 @@ def _advice(found: Found) -> str:
 
 
 def _kinds(one: TooLarge) -> int:
-    """The number of further kinds of parallelism than data parallelism: users ask about plain layouts first."""
+    """The number of kinds of parallelism besides data parallelism: users ask about simple layouts first."""
     strategy = one.strategy
     return sum(size > 1 for size in (strategy.tensor, strategy.pipeline, strategy.context)) + strategy.offload
 
@@ -325,7 +325,7 @@ def _parts_us(step: StepTime) -> dict[str, float]:
 
 
 def _why(row: StrategyRow, fastest: StrategyRow) -> str:
-    """The additional time of a token or sample, and the share of each part in it; the shares add up."""
+    """The additional time per token or sample, and the share of each part in it; the shares add up."""
     whole = fastest.step.total_us / fastest.units_per_step
     other = _parts_us(fastest.step)
     more = {
@@ -339,9 +339,9 @@ def _why(row: StrategyRow, fastest: StrategyRow) -> str:
 
 
 def _written(model: ModelWork, strategy: Strategy) -> tuple[str, ...]:
-    """The what-ifs whose rewrites make a script this strategy.
+    """The what-ifs whose rewrites turn a script into this strategy.
 
-    ``data_parallel`` and ``fsdp`` write strategies whose ranks step after as many passes as the script does.
+    ``data_parallel`` and ``fsdp`` write strategies whose ranks step after as many passes as the script.
     """
     if not isinstance(model, TracedProgram):
         return ()

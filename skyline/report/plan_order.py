@@ -1,4 +1,4 @@
-"""The order of strategies: by time or cost; of equally good ones the one whose code Skyline writes comes first."""
+"""The order of strategies: by time or cost; among equally good ones, those that Skyline writes come first."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
 
 EQUAL = 0.005
-"""Largest relative difference of equally good strategies: a sixth of the planner's mean error on published runs."""
+"""The largest relative difference of equally good strategies: 1/6 of the planner's mean error on published runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,9 +16,9 @@ class Standing:
     """The facts that decide the place of a strategy."""
 
     objection: bool
-    """True if it misses the budget or the deadline: it comes after all that do not."""
+    """True if the strategy misses the budget or the deadline; it comes after all others."""
     cost: Interval
-    """The time of a unit or the money, with its range; the least comes first."""
+    """The time per unit or the money, with its range; the lowest comes first."""
     written: bool
     """True if Skyline writes its code."""
     group: int = 0
@@ -26,10 +26,10 @@ class Standing:
 
 
 def ordered(standings: Sequence[Standing]) -> list[int]:
-    """The places of the strategies, best first.
+    """The indices of the strategies, best first.
 
-    A strategy that Skyline writes comes before those that it does not write and that are equally good. Otherwise equal
-    strategies keep their order.
+    A strategy that Skyline writes comes before equally good strategies that it does not write. Otherwise,
+    equal strategies keep their order.
     """
     ranked = sorted(range(len(standings)), key=lambda at: (standings[at].objection, standings[at].cost.value))
     found: list[int] = []
@@ -48,7 +48,7 @@ def ordered(standings: Sequence[Standing]) -> list[int]:
 
 
 def equally_good(one: Standing, other: Standing) -> bool:
-    """True if each lies inside the range of the other, half a per cent away at most."""
+    """True if each value lies inside the range of the other, and they differ by at most half a per cent."""
     if (one.objection, one.group) != (other.objection, other.group):
         return False
     mine, theirs = one.cost, other.cost

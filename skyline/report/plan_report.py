@@ -30,18 +30,18 @@ class PlanRow:
     objection: str
     """Why the row misses the budget or the deadline; empty if it does not."""
     why: str
-    """Why the row is slower than the fastest on as many GPUs, by part of the step; empty for that one."""
+    """Why the row is slower than the fastest row with as many GPUs, by part of the step; empty for that row."""
     whatifs: tuple[str, ...]
-    """The changes of the script that make it this strategy; empty if no rewrite makes it."""
+    """The what-ifs that turn the script into this strategy; empty if no rewrite does."""
     stage_memory_bytes: tuple[float, ...] = ()
-    """The peak of a rank of each stage of a pipeline; empty without one."""
+    """The peak memory of a rank of each pipeline stage; empty without a pipeline."""
     stage_layers: tuple[str, ...] = ()
-    """The layers of each stage in words; empty without a pipeline, and where stages have several chunks each."""
+    """The layers of each stage in words; empty without a pipeline, or if stages have several chunks each."""
 
 
 @dataclass(frozen=True, slots=True)
 class TooLargeRow:
-    """The strategy with the least memory of a layout that does not fit."""
+    """The strategy with the least memory for a layout that does not fit."""
 
     label: str
     gpus: int
@@ -51,10 +51,10 @@ class TooLargeRow:
 
 @dataclass(frozen=True, slots=True)
 class PlanReport:
-    """``skyline.plan/1``: a ranked table of strategies. ``provenance`` is that of every figure.
+    """``skyline.plan/1``: a ranked table of strategies. ``provenance`` holds for every figure.
 
-    ``considered`` strategies were looked at, ``fitting`` of them can be used, ``refused`` counts the others by reason.
-    ``advice`` says why no strategy can be used, and the next step; it is empty if there are rows.
+    ``considered`` strategies were examined, ``fitting`` of them can be used, ``refused`` counts the others by
+    reason. ``advice`` says why no strategy can be used, and the next step; it is empty if there are rows.
     """
 
     schema: str
@@ -74,7 +74,7 @@ class PlanReport:
 
 @dataclass(frozen=True, slots=True)
 class ClusterReport:
-    """A described cluster. Rates in GB/s of one direction: inside of one GPU, between of all network of one node."""
+    """A described cluster. Rates in GB/s in one direction: ``inside`` of a GPU, ``between`` of a node's network."""
 
     name: str
     gpu: str
@@ -88,9 +88,9 @@ class ClusterReport:
 
 @dataclass(frozen=True, slots=True)
 class PlanChoices:
-    """The clusters and transformers to plan for: those that come with Skyline, and descriptions beside the script.
+    """The clusters and transformers to plan for: those of Skyline, and descriptions in the script's folder.
 
-    The name of a description beside the script is its file's.
+    A description in the script's folder has its file name as its name.
     """
 
     clusters: tuple[ClusterReport, ...]

@@ -28,16 +28,16 @@ class PresetStep:
     batch: int
     step_ms: Interval
     tokens_per_s: Interval
-    """Over the training, checkpoints and validation included."""
+    """Tokens per second over the whole training, with checkpoints and validation."""
     memory_bytes: Interval
     hours: Interval
-    """The time of the whole amount of training."""
+    """The time of the whole training."""
     usd: Interval | None
 
 
 @dataclass(frozen=True, slots=True)
 class MeasureRow:
-    """One measure. Gains are ratios of tokens a second; null where one of the two trainings does not fit the GPU."""
+    """One measure. Gains are ratios of tokens per second; null if one of the two trainings does not fit the GPU."""
 
     name: str
     title: str
@@ -45,11 +45,11 @@ class MeasureRow:
     step: PresetStep | None
     """The training with the measures up to this one."""
     gain: float | None
-    """Over the row before."""
+    """The gain over the previous row."""
     alone: float | None
-    """Over the start, with this measure alone."""
+    """The gain of this measure alone over the start."""
     without: float | None
-    """The whole stack over the stack without this measure."""
+    """The gain of the whole stack over the stack without this measure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +62,9 @@ class PublishedReport:
 
 @dataclass(frozen=True, slots=True)
 class PresetReport:
-    """``skyline.plan-preset/1``. ``provenance`` is that of every figure but those in ``published``.
+    """``skyline.plan-preset/1``. ``provenance`` holds for every figure except those in ``published``.
 
-    ``tokens`` is the amount of the whole training, ``amount`` says where it comes from. ``left_out`` are the measures
+    ``tokens`` is the amount of the whole training, ``amount`` names its origin. ``left_out`` are the measures
     that are not part of the question.
     """
 
@@ -83,9 +83,9 @@ class PresetReport:
     left_out: tuple[str, ...]
     joint: PresetStep | None
     gain: float | None
-    """All measures together over the start."""
+    """The gain of all measures together over the start."""
     product: float | None
-    """The product of the gains of the measures alone: what they would gain if they did not depend on each other."""
+    """The product of the single gains: the joint gain if the measures did not depend on each other."""
     steps_a_day: float | None
     published: tuple[PublishedReport, ...]
 
@@ -97,10 +97,10 @@ def preset_report(
     left_out: Collection[str] = (),
     tokens: float | None = None,
 ) -> PresetReport:
-    """Time the measures of a preset on a cluster, one by one and together.
+    """Times the measures of a preset on a cluster, one by one and together.
 
     Raises:
-        UsageError: a measure to leave out is none of the preset's.
+            UsageError: a measure to leave out is not in the preset.
     """
     names = [one.name for one in preset.measures]
     unknown = [name for name in left_out if name not in names]

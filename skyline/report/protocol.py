@@ -1,7 +1,7 @@
 """The messages of the language server and its clients beyond the standard protocol.
 
-Field names are camelCase because they are the wire format. ``skyline_lsp.typescript`` lists each message with the types
-of its content and of its answer.
+Field names are camelCase, as on the wire. ``skyline_lsp.typescript`` lists each message with the types of its
+content and of its answer.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ COMMAND_USE_LATER = "skyline.useLater"
 
 @dataclass(frozen=True, slots=True)
 class ProfileChanged:
-    """A script has a new profile, or the one it has went stale, or profiling it failed (``error``).
+    """A script has a new profile, its profile became stale, or profiling failed (``error``).
 
-    ``usage`` is what the script printed about its arguments, where it did not accept them.
+    ``usage`` is the script's message about its arguments, if it did not accept them.
     """
 
     uri: str
@@ -78,8 +78,8 @@ class ProfileChanged:
 class Measuring:
     """The first figures of a current run, before its profile exists; ``text`` states them in words.
 
-    Comes when a run starts, with what the source tells (``iterationMs`` null), and once or twice more when its
-    first iterations are timed. ``scriptSeconds`` is how long the script itself ran until then.
+    Sent when a run starts, with the facts that the source shows (``iterationMs`` null), and once or twice
+    more when the first iterations are timed. ``scriptSeconds`` is how long the script itself had run by then.
     """
 
     uri: str
@@ -92,17 +92,17 @@ class Measuring:
 
 @dataclass(frozen=True, slots=True)
 class UriParams:
-    """The script that is asked about (``skyline/profile``, ``skyline/whatifs``, ``skyline/revert`` and others)."""
+    """The script of a request (``skyline/profile``, ``skyline/whatifs``, ``skyline/revert`` and others)."""
 
     uri: str
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionParams:
-    """A batch size (null: as it is) and what-ifs as ``NAME`` or ``NAME=VALUE``.
+    """A batch size (null: unchanged) and what-ifs as ``NAME`` or ``NAME=VALUE``.
 
-    ``curve`` asks ``skyline/simulate`` for the batch-size curve under these what-ifs too: its answer then takes as long
-    as one for each point.
+    With ``curve``, ``skyline/simulate`` also returns the batch-size curve under these what-ifs: the answer
+    then takes as long as one answer per point.
     """
 
     uri: str
@@ -113,7 +113,7 @@ class QuestionParams:
 
 @dataclass(frozen=True, slots=True)
 class RemoveParams:
-    """A what-if to take out of the code, by its name (``skyline/remove``, answered with an ``ApplyResult``)."""
+    """A what-if to remove from the code, by its name (``skyline/remove``, answered with an ``ApplyResult``)."""
 
     uri: str
     whatif: str
@@ -121,7 +121,7 @@ class RemoveParams:
 
 @dataclass(frozen=True, slots=True)
 class CodeChange:
-    """One change that Skyline wrote into the code and that is still there; ``measured``: the profile has it too."""
+    """A change that Skyline wrote into the code and that is still there; ``measured``: the profile has it too."""
 
     label: str
     batchSize: int | None
@@ -132,7 +132,7 @@ class CodeChange:
 
 @dataclass(frozen=True, slots=True)
 class Verifiable:
-    """The question that a verification would measure, over a profile, as ``VerifyParams`` take it."""
+    """The question that a verification would measure, over a profile, in the form of ``VerifyParams``."""
 
     profileId: str
     batchSize: int | None
@@ -144,10 +144,10 @@ class Verifiable:
 class CodeChanges:
     """The difference between the code and the profiled code.
 
-    Answers ``skyline/codeChanges``, and comes as ``skyline/codeChanged`` when it becomes another answer. ``batchSize``
-    is the number in the code now, null where it is the profiled one. ``whatifs`` were put into the code since the
-    profile, ``removed`` (names) were taken out. ``changes``, oldest first, can be taken back, also after a new profile.
-    ``verify`` is what a verification of them would measure, null where there is nothing.
+    Answers ``skyline/codeChanges``, and is sent as ``skyline/codeChanged`` when it changes. ``batchSize`` is
+    the number in the code now, null if it is the profiled one. ``whatifs`` were put into the code since the
+    profile, ``removed`` (names) were taken out. ``changes``, oldest first, can be undone, also after a new
+    profile. ``verify`` is the question for a verification of them, null if there is none.
     """
 
     uri: str
@@ -170,23 +170,24 @@ class OriginalText:
 class BestParams:
     """The limits of the best combination (``skyline/best``, answered with a ``BestReport``).
 
-    ``maxMemoryBytes`` null: what the device has. ``semantics`` is the gravest change of training allowed.
+    ``maxMemoryBytes`` null: the memory of the device. ``semantics`` is the gravest change of training
+    allowed.
     """
 
     uri: str
     maxMemoryBytes: float | None = None
     semantics: Literal["exact", "numerics", "convergence", "model"] = "convergence"
     rewritable: bool = True
-    """Only what the server can change in the code itself."""
+    """True for only the changes that the server can make in the code itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class VerifyParams:
     """A question as in ``QuestionParams``, and how long to measure: ``rounds`` (6 at least), ``minutes`` at most.
 
-    ``profileId`` names the saved profile that the question is about; null: the latest. The change is measured over the
-    code as it was profiled, whatever the code is by now. ``removes`` are names of what-ifs in the profiled code that
-    are taken out of it: that is measured without a prediction.
+    ``profileId`` names the saved profile of the question; null: the latest. The change is measured over the
+    profiled code, even if the code has changed since. ``removes`` are names of what-ifs to take out of the
+    profiled code; a removal is measured without a prediction.
     """
 
     uri: str
@@ -200,10 +201,10 @@ class VerifyParams:
 
 @dataclass(frozen=True, slots=True)
 class DevicesParams:
-    """GPUs to predict a script on (none: the usual ones and the person's own), of which none need be here.
+    """GPUs to predict a script on (none: the usual ones and the person's own); they may be anywhere.
 
-    Answered with a ``DevicesReport``. ``provider`` bounds the prices, ``gridGPerKwh`` is the carbon dioxide of the
-    person's electricity.
+    Answered with a ``DevicesReport``. ``provider`` selects the prices, ``gridGPerKwh`` is the carbon dioxide
+    of the person's electricity.
     """
 
     uri: str
@@ -214,10 +215,10 @@ class DevicesParams:
 
 @dataclass(frozen=True, slots=True)
 class TimelineParams:
-    """A question as in ``QuestionParams``, and what to show of its timeline (``skyline/timeline``).
+    """A question as in ``QuestionParams``, and the part of its timeline to show (``skyline/timeline``).
 
-    Answered with a ``TimelineReport``. ``step`` is an iteration from 0 (null: one that the server takes for typical),
-    ``beginMs`` and ``endMs`` a window of it, ``most`` about how many pieces of work to tell apart on a lane.
+    Answered with a ``TimelineReport``. ``step`` is an iteration from 0 (null: a typical one), ``beginMs`` and
+    ``endMs`` are a window in it, ``most`` is about how many pieces of work to show on a lane.
     """
 
     uri: str
@@ -241,7 +242,7 @@ class MemoryAtParams:
 class CompareParams:
     """Two saved profiles of a script by their ids; ``after`` null: the latest (``skyline/compare``).
 
-    Answered with a ``ComparisonReport``. ``skyline/history`` has the ids.
+    Answered with a ``ComparisonReport``. ``skyline/history`` returns the ids.
     """
 
     uri: str
@@ -273,7 +274,7 @@ class PlanParams:
 
 @dataclass(frozen=True, slots=True)
 class PlanTimelineParams:
-    """A row of a plan by its number, and what to show of its timeline, as in ``TimelineParams``.
+    """A row of a plan by its number, and the part of its timeline to show, as in ``TimelineParams``.
 
     ``skyline/planTimeline`` answers with a ``TimelineReport`` whose measured side has no lanes.
     """
@@ -301,7 +302,8 @@ class PlanExportParams:
 class WatchedParams:
     """A run of ``skyline watch`` by the name of its file; null: the latest (``skyline/watched``).
 
-    Answered with a ``WatchReport``, null if the script was never watched. Ask again for news of a run that goes on.
+    Answered with a ``WatchReport``, null if the script was never watched. Repeat the request to follow a
+    current run.
     """
 
     uri: str
@@ -310,10 +312,11 @@ class WatchedParams:
 
 @dataclass(frozen=True, slots=True)
 class TuneParams:
-    """A search for the fastest combination by measured trials (``skyline/tune``, answered with a ``TuneReport``).
+    """A search for the fastest combination by measured trials (``skyline/tune``: a ``TuneReport``).
 
-    ``budgetSeconds`` is the time for all trials, ``allow`` the gravest change of training, ``maxMemoryBytes`` null what
-    the device has. ``resume`` goes on from the trials of the last search. ``skyline/tuning`` tells of each trial.
+    ``budgetSeconds`` is the time for all trials, ``allow`` the gravest change of training, ``maxMemoryBytes``
+    null the memory of the device. ``resume`` continues the last search with its trials. ``skyline/tuning``
+    reports each trial.
     """
 
     uri: str
@@ -327,8 +330,8 @@ class TuneParams:
 class EntryScripts:
     """The scripts that profile a file (``skyline/entryScripts``). ``itself``: the file runs.
 
-    Else it is a module, and ``scripts`` are the uris of the scripts that train with it, the most likely first; none
-    where no such script was found.
+    Else the file is a module, and ``scripts`` are the uris of the scripts that train with it, the most likely
+    first; none if no such script was found.
     """
 
     itself: bool
@@ -339,8 +342,8 @@ class EntryScripts:
 class OpenResult:
     """The kind of a file opened by ``skyline/open``: a saved profile, or a PyTorch profiler trace.
 
-    ``skyline/profile`` and the questions are answered for its uri from then on. ``script`` is what was profiled, empty
-    where that is not known.
+    From then on, ``skyline/profile`` and the questions work for its uri. ``script`` is the profiled script,
+    empty if unknown.
     """
 
     kind: Literal["profile", "trace"]
@@ -349,7 +352,7 @@ class OpenResult:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A part of the question that is not rewritten, and why; ``snippet`` is code to write by hand, if any."""
+    """A part of the question that is not rewritten, and the reason; ``snippet`` is code to write by hand, if any."""
 
     name: str
     reason: str
@@ -370,7 +373,7 @@ class PreviewEdit:
 
 @dataclass(frozen=True, slots=True)
 class PreviewResult:
-    """The edits that ``skyline/apply`` would make, as a unified diff too."""
+    """The edits that ``skyline/apply`` would make, also as a unified diff."""
 
     edits: tuple[PreviewEdit, ...]
     diff: str
@@ -379,7 +382,7 @@ class PreviewResult:
 
 @dataclass(frozen=True, slots=True)
 class ApplyResult:
-    """``applied`` is true if the client took the edit; else ``reason`` says why not.
+    """``applied`` is true if the client accepted the edit; else ``reason`` says why not.
 
     ``refused`` are the parts of the question that were not written, each with code to write by hand, if any.
     """
@@ -393,9 +396,9 @@ class ApplyResult:
 class CommandResult:
     """The outcome of a command.
 
-    ``status``: ``started``, ``running`` (the same run is under way), ``restarted`` (newer text), ``cancelled``,
-    ``idle`` (nothing to cancel, or no script chosen), ``shown``, ``written`` with ``path``, or ``cleared``. ``script``
-    is the uri of the script that a run is of, which may be another one than the file that was asked about.
+    ``status``: ``started``, ``running`` (the same run is in progress), ``restarted`` (newer text),
+    ``cancelled``, ``idle`` (nothing to cancel, or no script chosen), ``shown``, ``written`` with ``path``, or
+    ``cleared``. ``script`` is the uri of the script that runs, which may differ from the file in the request.
     """
 
     status: Literal["started", "running", "restarted", "cancelled", "idle", "shown", "written", "cleared"]
@@ -423,9 +426,9 @@ class VerifyOptions:
 
 @dataclass(frozen=True, slots=True)
 class TrustParams:
-    """The person trusts the workspace by now, or does not any more (``skyline/trust``, to the server).
+    """The person now trusts the workspace, or no longer does (``skyline/trust``, to the server).
 
-    The value at the start is ``trusted`` in the options of initialization; without it they do.
+    The value at the start is ``trusted`` in the initialization options; without it the workspace is trusted.
     """
 
     trusted: bool
@@ -433,14 +436,14 @@ class TrustParams:
 
 @dataclass(frozen=True, slots=True)
 class ConfigParams:
-    """Whose settings are asked for: those of a script or folder; null: those that hold for all of them."""
+    """The script or folder whose settings are asked for; null: the settings that hold for all."""
 
     uri: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigResult:
-    """The settings in force with the origin of each (``skyline/config``), and what could not be used."""
+    """The settings in force with the origin of each (``skyline/config``), and the settings that could not be used."""
 
     settings: tuple[SettingInForce, ...]
     problems: tuple[str, ...]

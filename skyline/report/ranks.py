@@ -20,7 +20,7 @@ RANKS_SCHEMA = "skyline.ranks/1"
 _DOUBTFUL_REPLAY = 0.05
 _ENTRY_MATTERS = 0.02
 _EVEN = 0.01
-"""Relative difference from the step of an even job up to which a step counts as even."""
+"""The relative difference from an even job's step up to which a step counts as even."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,28 +33,29 @@ class RankReport:
     step_ms: float
     compute_ms: float
     transfer_ms: float
-    """Collectives at work with nothing computed meanwhile."""
+    """Collectives at work while nothing is computed."""
     waiting_ms: float | None
-    """Waiting in collectives for other ranks; null where no other rank shows how much of them was waiting."""
+    """Waiting in collectives for other ranks. Null if no other rank shows how much of them was waiting."""
     rest_ms: float
     overlapped_ms: float
-    """Of the time computed in: that in which collectives ran or waited as well."""
+    """The part of the computing time in which collectives ran or waited as well."""
     arrived_last: int
     collectives: int
     behind_ms: float
     """Its delay relative to the median of the others, over the collectives at which it was last."""
     clock_ms: float | None
-    """Offset of its machine's clock from that of the first rank."""
+    """Offset of its machine's clock from the clock of the first rank."""
     residual_ms: float | None
     """Uncertainty of the offset: the median distance between the ends of collectives."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubModelReport:
-    """A smaller model for the straggler alone, which evens the step (FLuID), and the resulting step of the job.
+    """A smaller model for the straggler alone, which evens the step (FLuID), and the job's resulting step.
 
-    ``kept_width`` is the share of the width of the layers. It ends where all kernels fall with the width (low) and
-    with its square (high). ``kernels_ms`` is the time per step of the straggler's kernels, in the whole model.
+    ``kept_width`` is the share of the layers' width that is kept. Its range assumes kernel times in
+    proportion to the width (low) and to its square (high). ``kernels_ms`` is the time per step of the
+    straggler's kernels in the whole model.
     """
 
     kept_width: Interval
@@ -62,20 +63,20 @@ class SubModelReport:
     step_ms: float
     gain_ms: float
     evens: bool
-    """False where the step stays longer than that of an even job: the straggler is late for other reasons, too."""
+    """False if the step remains longer than an even job's: the straggler is late for other reasons, too."""
     semantics: Literal["convergence"]
 
 
 @dataclass(frozen=True, slots=True)
 class StragglerReport:
-    """The rank that the others wait for. ``step_ms`` is null where no other rank does the same work."""
+    """The rank that the others wait for. ``step_ms`` is null if no other rank does the same work."""
 
     rank: int
     as_fast_as: int | None
     step_ms: float | None
     gain_ms: float | None
     sub_model: SubModelReport | None = None
-    """Null where the kernels of the rank are not the cause, or not known by themselves."""
+    """Null if the rank's kernels are not the cause, or are not known separately."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,7 @@ class KindReport:
 
 @dataclass(frozen=True, slots=True)
 class RanksReport:
-    """``skyline.ranks/1``. ``step_ms`` is a step of the whole job: it is over when it is on every rank."""
+    """``skyline.ranks/1``. ``step_ms`` is a step of the whole job, which ends when it ends on every rank."""
 
     schema: str
     devices: tuple[str, ...]
@@ -108,7 +109,7 @@ class RanksReport:
     steps: int
     step_ms: float
     simulated_ms: float | None
-    """Null where the job could not be simulated; so is what follows from it."""
+    """Null if the job could not be simulated; results that depend on it are null, too."""
     replay_error: float | None
     ranks: tuple[RankReport, ...]
     kinds: tuple[KindReport, ...]
@@ -119,7 +120,7 @@ class RanksReport:
 
 
 def ranks_report(job: Job, asked: str = "", smaller: SubModel | None = None) -> RanksReport:
-    """The report of a job; ``asked`` is the what-if that its traces were read with, in words.
+    """The report of a job; ``asked`` is the what-if that was applied to its traces, in words.
 
     ``smaller`` is the sub-model that evens the step, if there is one.
     """

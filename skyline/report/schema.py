@@ -1,7 +1,7 @@
 """The JSON that other programs rely on: profiles, what-if answers, verifications.
 
-Times are milliseconds, memory is bytes, shares run from 0 to 1. A field may be added within a schema
-version; one that changes its meaning or goes away makes a new version.
+Times are milliseconds, memory is bytes, shares are from 0 to 1. A field may be added within a schema version;
+a removed field, or one with a new meaning, makes a new version.
 """
 
 from __future__ import annotations
@@ -59,14 +59,15 @@ class KnobReport:
     text: str
     kind: str
     cell: str = ""
-    """In a notebook the place as its reader knows it, ``In [7]:3``; else empty."""
+    """In a notebook, the place as its reader sees it, ``In [7]:3``; else empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchSizeReport:
     """The batch size in force, and the place to change it or the reason why there is none.
 
-    ``lives`` is the place in a file of settings that holds it, where no literal in the code sets it and one is known.
+    ``lives`` is the place in a settings file that holds it, if it is known and no literal in the code sets
+    the batch size.
     """
 
     value: int | None
@@ -78,22 +79,23 @@ class BatchSizeReport:
 
 @dataclass(frozen=True, slots=True)
 class PeakLine:
-    """A line and what it had taken of the memory that was live at the peak."""
+    """A line and the memory that it had allocated and that was live at the peak."""
 
     file: str
     line: int
     source: str
     size_bytes: int
     cell: str = ""
-    """In a notebook the place as its reader knows it, ``In [7]:3``; else empty."""
+    """In a notebook, the place as its reader sees it, ``In [7]:3``; else empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryReport:
-    """Peak live tensor memory of an iteration against what the device has.
+    """The peak live tensor memory of an iteration, and the memory of the device.
 
-    ``usable_bytes`` is what tensors can have of the capacity. ``timeline`` is the level over the recorded iteration,
-    ``at_peak`` the lines that had taken most of what was live at its peak. ``device`` is what a GPU holds besides.
+    ``usable_bytes`` is the part of the capacity that tensors can use. ``timeline`` is the level over the
+    recorded iteration, ``at_peak`` are the lines that had allocated most of the peak. ``device`` is the other
+    contents of a GPU.
     """
 
     peak_bytes: Interval
@@ -107,17 +109,17 @@ class MemoryReport:
 
 @dataclass(frozen=True, slots=True)
 class LoopReport:
-    """The statement that drives the training, where the headline belongs."""
+    """The statement that drives the training, where editors show the headline."""
 
     file: str
     line: int
     cell: str = ""
-    """In a notebook the place as its reader knows it, ``In [7]:3``; else empty."""
+    """In a notebook, the place as its reader sees it, ``In [7]:3``; else empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchContentsReport:
-    """A batch holds ``images``, or sequences of ``tokens``, ``per_sample`` of them in each."""
+    """The batch holds ``images``, or sequences of ``tokens`` with ``per_sample`` tokens each."""
 
     noun: Literal["images", "tokens"]
     per_sample: int
@@ -127,13 +129,14 @@ class BatchContentsReport:
 class WallTimeReport:
     """The timed iterations of a script whose mean iteration is clearly longer than the typical one.
 
-    ``typical`` to ``other`` are shares of their wall time, which add up to 1: the iterations at their typical length,
-    and of all parts the time beyond that in the typical one. ``rollouts`` is time in steps of environments and between
-    them, ``evaluation`` that of models switched to evaluation, ``checkpoints`` writing weights to files, ``logging``
-    that of handlers of ``logging`` and of TensorBoard, ``data`` waits for data loaders, ``passes`` backward passes and
-    updates, and ``other`` the rest. ``throughput`` is samples per second over all of it; null where the samples are
-    not known. ``remark`` says it in one line; empty where the machine was busy: then other programs made the long
-    iterations.
+    The fields from ``typical`` to ``other`` are shares of the wall time of these iterations and add up to 1.
+    ``typical`` counts each iteration with its typical length; the others are the time of each part beyond its
+    typical time. ``rollouts`` is time in and between steps of environments, ``evaluation`` in models switched
+    to evaluation, ``checkpoints`` in writing weights to files, ``logging`` in handlers of ``logging`` and
+    TensorBoard, ``data`` in waits for data loaders, ``passes`` in backward passes and updates, and ``other``
+    the rest. ``throughput`` is samples per second over the whole time; null if the samples are unknown.
+    ``remark`` is a summary in one line; empty if the machine was busy, since other programs then caused the
+    long iterations.
     """
 
     iterations: int
@@ -153,7 +156,7 @@ class WallTimeReport:
 
 @dataclass(frozen=True, slots=True)
 class LatencyReport:
-    """Percentiles of the iterations of a script that does not train, each a call of its model with all around it.
+    """Percentiles of the iterations of a script that does not train; each is a call of its model with its surroundings.
 
     ``p99_ms`` is null with fewer than 100 timed calls.
     """
@@ -166,7 +169,7 @@ class LatencyReport:
 
 @dataclass(frozen=True, slots=True)
 class ProfileReport:
-    """``skyline.profile/1``: what a profile says, ready to show."""
+    """``skyline.profile/1``: the content of a profile, ready to show."""
 
     schema: str
     id: str
@@ -179,23 +182,23 @@ class ProfileReport:
     steps: tuple[float, ...]
     iteration_ms: Interval
     throughput: Interval | None
-    """Samples per second; null where the number of samples in an iteration could not be seen."""
+    """Samples per second; null if the number of samples in an iteration is unknown."""
     batch_size: BatchSizeReport
     memory: MemoryReport
     phases: PhaseTimes
     lines: tuple[LineReport, ...]
-    """Costliest first; with the unattributed row, which is last, they add up to the iteration time."""
+    """Costliest first. The unattributed row comes last; all rows add up to the iteration time."""
     unattributed_share: float
     critical_path: CriticalPathReport
     replay_error: float
     overhead: float
-    """Recorded iteration time over bare iteration time."""
+    """The recorded iteration time divided by the bare iteration time."""
     findings: tuple[FindingReport, ...]
     curve: tuple[CurvePointReport, ...]
     loop: LoopReport | None
     notes: tuple[str, ...]
     module: str = ""
-    """The dotted name under which the script ran, as by ``python -m``; empty where it ran as a file."""
+    """The dotted name of a script that ran like ``python -m``; empty if it ran as a file."""
     iteration: IterationFact | None = None
     """The meaning of one iteration of this script; null in profiles of earlier versions."""
     warmup_iterations: int = 0
@@ -204,27 +207,27 @@ class ProfileReport:
     prediction: Prediction | None = None
     """The basis of the times if ``mode`` is ``predicted``: nothing was run."""
     power: PowerFact | None = None
-    """The energy of an iteration, where the hardware counts it."""
+    """The energy of an iteration, if the hardware counts it."""
     protection: Protection | None = None
     """The protection of the person's files from the run; null in profiles of earlier versions."""
     load: MachineLoad | None = None
-    """Load of other programs while the script was timed; null where unknown."""
+    """The load of other programs while the script was timed; null if unknown."""
     machine_busy: bool = False
     """True if other programs took processor time that the script would have used."""
     set_aside: bool = False
     """True if a later measurement exists that was made on a busy machine and is not shown."""
     gpu_phases: PhaseTimes | None = None
-    """Time of kernels and copies per iteration, of all streams added up; null where none was recorded."""
+    """Time of kernels and copies per iteration, summed over all streams; null if none was recorded."""
     gpu_busy_share: float | None = None
-    """The share of the iteration in which at least one of them runs; null where none was recorded."""
+    """The share of the iteration in which at least one of them runs; null if none was recorded."""
     kernels: tuple[KernelReport, ...] = ()
     """The longest kernels and copies of each line that launched any."""
     latency: LatencyReport | None = None
     """Null for a script that trains."""
     wall_time: WallTimeReport | None = None
-    """Null where the mean iteration is about a typical one."""
+    """Null if the mean iteration is about as long as a typical one."""
     contents: BatchContentsReport | None = None
-    """Null where the operators show neither images nor tokens."""
+    """Null if the operators show neither images nor tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,69 +237,70 @@ class BaselineReport:
     iteration_ms: Interval
     throughput: Interval | None
     peak_bytes: Interval | None
-    """Null where a trace does not tell it."""
+    """Null if a trace does not show it."""
     replay_error: float
     gpu_busy: dict[str, float] = field(default_factory=dict[str, float])
-    """By GPU the share of the step in which any of its streams works: no change that leaves that work as it is gets
-    below it. Empty without a GPU whose work was recorded."""
+    """For each GPU the share of the step in which any of its streams works. A change that keeps that work
+    cannot shorten the step below it. Empty without a GPU whose work was recorded."""
     bounded_by: CriticalPathReport | None = None
     """The causes that bound the step, as shares of its critical path."""
 
     @property
     def peak(self) -> Interval:
-        """The peak in bytes; zero, which no peak is, where it is not known."""
+        """The peak in bytes; zero if unknown, since no peak is zero."""
         return self.peak_bytes or Interval.exact(0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class BestReport:
-    """The best combination that was found: ``choices`` as they are typed, null and a reason where there is none.
+    """The best combination that was found: ``choices`` as they are typed, null with a reason if there is none.
 
-    It is the best of ``tried`` combinations, each simulated as a whole, that need at most ``memory_bytes`` and change
-    training no more gravely than ``semantics``.
+    It is the best of ``tried`` combinations, each simulated as a whole, that need at most ``memory_bytes``
+    and change training no more gravely than ``semantics``.
     """
 
     choices: tuple[str, ...]
     estimate: EstimateReport | None
     parts: tuple[EstimateReport, ...]
-    """Each choice by itself."""
+    """Each choice alone."""
     tried: int
     memory_bytes: float | None
     semantics: Literal["exact", "numerics", "convergence", "model"]
     reason: str | None = None
     left_out: tuple[str, ...] = ()
-    """Choices that could not even be made by themselves, with the reasons."""
+    """Choices that could not be made even alone, with the reasons."""
 
 
 @dataclass(frozen=True, slots=True)
 class WhatIfReport:
-    """``skyline.whatif/2``: every question asked, singly and together."""
+    """``skyline.whatif/2``: every question asked, one by one and combined."""
 
     schema: str
     baseline: BaselineReport
     estimates: tuple[EstimateReport, ...]
     combined: EstimateReport | None
     ledger: tuple[TrackRecordReport, ...] = ()
-    """Accuracy of earlier predictions for these what-ifs on this machine, where any were verified."""
+    """The accuracy of earlier predictions for these what-ifs on this machine, if any were verified."""
     best: BestReport | None = None
-    """Only where it was asked for."""
+    """Set only on request."""
     verdict: VerdictReport | None = None
-    """The cause that bounds the step, and the change that helps most; only where every what-if is answered."""
+    """The cause that bounds the step, and the change that helps most; set only if every what-if is answered."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredReport:
     """The measurements of a verification; times relate to the profile of the prediction.
 
-    ``ratio`` is the iteration with the change over that without, ``null`` the script over itself. ``baseline_ms`` is
-    the script as it ran this time, ``others_cores`` how many cores other programs kept busy. Peaks are null where the
-    script ended before its memory was recorded.
+    ``ratio`` is the iteration time with the change divided by the time without it, ``null`` is the script
+    compared with itself. ``baseline_ms`` is the unchanged script in this measurement, ``others_cores`` the
+    number of cores that other programs kept busy. Peaks are null if the script ended before its memory was
+    recorded.
     """
 
     iteration_ms: Interval
     ratio: Interval
     speedup: Interval
-    """Samples per second over those without the change."""
+    """Samples per second divided by those without the change."""
     throughput: Interval | None
     null: Interval
     rounds: int
@@ -308,12 +312,13 @@ class MeasuredReport:
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """``skyline.verify/2``: a prediction against its measurement.
+    """A prediction compared with its measurement.
 
-    ``error`` is the share of the measured iteration time by which the prediction was too long (negative: too short),
-    ``held`` whether the predicted interval held the measurement. Where two scripts were compared without a
-    prediction, ``predicted``, ``error`` and ``held`` are null. ``valid`` is false where the measurement does not count;
-    ``reason`` says why and ``hint`` what to do next. ``entry`` is the id in the ledger, null where it is not kept.
+    ``error`` is the share of the measured iteration time by which the prediction was too long (negative: too
+    short), ``held`` is true if the predicted interval contained the measurement. If two scripts were compared
+    without a prediction, ``predicted``, ``error`` and ``held`` are null. ``valid`` is false if the
+    measurement does not count; ``reason`` says why and ``hint`` what to do next. ``entry`` is the id in the
+    ledger, null if it is not stored.
     """
 
     schema: str
@@ -332,4 +337,4 @@ class VerifyReport:
     diff: str = ""
     entry: str | None = None
     against: str = ""
-    """The other script, where two were compared."""
+    """The other script, if two were compared."""

@@ -1,4 +1,4 @@
-"""A profile in speedscope's file format: every lane in the order things ran, and all of it summed up.
+"""A profile in speedscope's file format: every lane in order of time, and a summary of all iterations.
 
 https://www.speedscope.app/file-format-schema.json: frames are shared and carry file and line, an *evented*
 profile opens and closes them in time, a *sampled* one gives each stack a weight.
@@ -49,7 +49,7 @@ class _Frames:
         self.table: list[dict[str, Any]] = []
 
     def stack(self, record: Record) -> tuple[int, ...]:
-        """From the outside in: phase, the loop's own line, the line that costs, the operator."""
+        """The frames from the outside in: phase, the loop's own line, the line that costs, the operator."""
         lines = [line for line in dict.fromkeys((record.call_line, record.line)) if line >= 0]
         return (
             self._frame(record.phase.value),
@@ -71,7 +71,7 @@ class _Frames:
 
 
 def _summed(trace: Trace, frames: _Frames, name: str) -> dict[str, Any]:
-    """The mean iteration of the script's own thread, equal stacks put together."""
+    """The mean iteration of the script's own thread, with equal stacks merged."""
     lane = main_lane(trace)
     iterations = max(1, len(trace.iterations))
     weights: dict[tuple[int, ...], float] = {}
@@ -91,7 +91,7 @@ def _summed(trace: Trace, frames: _Frames, name: str) -> dict[str, Any]:
 
 
 def _in_order(records: Sequence[Record], frames: _Frames, name: str) -> dict[str, Any]:
-    """One lane as it ran; a frame stays open across neighbours that share it."""
+    """One lane in order of time; a frame stays open across neighbours that share it."""
     ordered = sorted(records, key=lambda record: record.start_us)
     events: list[dict[str, Any]] = []
     open_frames: tuple[int, ...] = ()

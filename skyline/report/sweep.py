@@ -15,7 +15,7 @@ from skyline.sweep.cause import cause
 from skyline.sweep.curve import Faster, Knee, Step, faster, knee, steps
 
 if TYPE_CHECKING:
-    # They import the capture, which readers of saved results do without.
+    # These import the capture, which readers of saved results do not need.
     from skyline.source.number_place import Number
     from skyline.sweep.point import FailedPoint, SweepPoint, Values
     from skyline.sweep.run import Swept
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 SWEEP_SCHEMA = "skyline.sweep/1"
 MEASURED, INTERPOLATED = "measured", "interpolated"
-"""Provenances of a time, the third is ``predicted``."""
+"""Provenances of a time; the third is ``predicted``."""
 _MOST_STEPS, _MOST_FASTER = 3, 2
-"""Named in sentences; the JSON and the table have all."""
+"""The largest numbers in sentences; the JSON and the table have all."""
 _LEAST_STAIR = 2
 _SAME = 0.02
 _NOTICED_CORES = 0.5
-"""Fewer busy cores of other programs are no news."""
+"""The number of busy cores of other programs from which a note mentions them."""
 _STEADY = 0.05
 _HOST_BOUND = 0.5
-"""A GPU that is busy for less of the time waits for the host more than it works."""
+"""The busy share of the time below which a GPU waits for the host more than it works."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +49,12 @@ class SweptSettingReport:
 
 @dataclass(frozen=True, slots=True)
 class SweepPointReport:
-    """One point; ``values`` are those of the settings, in their order.
+    """One point; ``values`` are the values of the settings, in their order.
 
-    ``flops`` counts the arithmetic of an iteration; ``utilisation`` is its rate over the peak of the device.
-    ``busy_share`` is the part of the time in which a kernel runs. ``tile_share``, ``wave_share`` and ``aligned_share``
-    are those of the products. Null where unknown. ``fits`` is empty for a measured point. ``provenance`` is that of the
-    time: measured, interpolated (from values that ran here) or predicted.
+    ``flops`` counts the arithmetic of an iteration; ``utilisation`` is its rate divided by the peak of the
+    device. ``busy_share`` is the part of the time in which a kernel runs. ``tile_share``, ``wave_share`` and
+    ``aligned_share`` describe the matrix products. Null if unknown. ``fits`` is empty for a measured point.
+    ``provenance`` describes the time: measured, interpolated (from values that ran here) or predicted.
     """
 
     values: tuple[float, ...]
@@ -88,7 +88,7 @@ class SweepStepReport:
 
 @dataclass(frozen=True, slots=True)
 class SweepKneeReport:
-    """The value at which the growth changes, and the factors of the time for twice the value below and above it."""
+    """The value at which the growth changes, and the factors of the time per doubling below and above it."""
 
     value: float
     below: float
@@ -97,7 +97,7 @@ class SweepKneeReport:
 
 @dataclass(frozen=True, slots=True)
 class SweepFasterReport:
-    """A value that takes less time than the values from ``first`` on before it, by up to ``gain`` of theirs."""
+    """A value with less time than the smaller values from ``first`` on, by up to ``gain`` of theirs."""
 
     value: float
     first: float
@@ -120,7 +120,7 @@ class SweepSeriesReport:
 class SweepReport:
     """The whole sweep. ``mode`` is measured or predicted; ``left`` points were not reached within the budget.
 
-    ``mode`` says how the figures other than the times were found; each point has the provenance of its time.
+    ``mode`` describes the figures other than the times; each point has the provenance of its time.
     """
 
     schema: str
@@ -142,7 +142,7 @@ class SweepReport:
 
     @property
     def name(self) -> str:
-        """The name of the first setting, over whose values the series run."""
+        """The name of the first setting, whose values form the series."""
         return self.settings[0].name
 
 
@@ -254,7 +254,7 @@ def _series(
 
 
 def _stair_words(values: Sequence[Number], found: Sequence[Step]) -> Iterator[str]:
-    """A remark where a step follows each multiple of a number that the distance of the values does not explain."""
+    """A remark if the time rises after each multiple of a number that is no artefact of the values' spacing."""
     rises = [one for one in found if one.change > 0]
     whole = [value for value in values if isinstance(value, int)]
     if len(rises) < _LEAST_STAIR or len(whole) < len(values):
@@ -307,7 +307,7 @@ def _faster_words(name: str, values: Sequence[Number], better: Sequence[Faster])
 
 
 def _overlap(times: Sequence[Interval]) -> bool:
-    """True if one time lies within all ranges."""
+    """True if one time lies within the ranges of all."""
     return max(time.low for time in times) <= min(time.high for time in times)
 
 
@@ -336,7 +336,7 @@ def _utilisation_words(name: str, points: Sequence[SweepPoint]) -> Iterator[str]
 
 
 def _unused_words(name: str, points: Sequence[SweepPoint]) -> Iterator[str]:
-    """A remark where the setting seems to reach nothing."""
+    """A remark if the setting seems to have no effect."""
     known = {
         (point.peak_bytes, point.work.flops, point.work.operators)
         for point in points
@@ -351,7 +351,7 @@ def _percent(change: float) -> str:
 
 
 def _peak_tflops(points: Sequence[SweepPoint]) -> float | None:
-    """The peak in the formats of the work; that of the last point, which has most arithmetic."""
+    """The peak rate in the number formats of the work, from the last point with work: it has the most arithmetic."""
     for point in reversed(points):
         if point.work is not None and point.work.ideal_ms:
             return point.work.flops / point.work.ideal_ms / 1e9

@@ -1,4 +1,4 @@
-"""Documents on the terminal: at most as wide as it is, in the characters and colours that it has."""
+"""Documents on the terminal, with its width, its characters and its colours."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ _LONGEST_BAR = 40
 _BAR = 24
 _LEAST_SOURCE = 20
 _LEAST_CUT = 16
-"""Cells that a text which may be cut gets before a column is spared."""
+"""The cells that a text which may be cut keeps before a column is dropped."""
 _GLUED = re.compile(r"(?<=\d) (?=(?:[µm]?s|[kMGT]?B|samples/s)\b|%)")
-"""The space between a number and its unit, where no line may end."""
+"""The space between a number and its unit, at which no line may end."""
 _GLUE = "\ue000"
-"""Stands for that space while text is wrapped: any white space would be a place to break."""
+"""Replaces that space while text is wrapped, since any white space allows a line break."""
 _PLAIN = str.maketrans(
     {"±": "+/-", "·": "-", "µ": "u", "…": "...", "→": "->", "×": "x", "≥": ">=", "–": "-", "•": "*", "◀": "<"}
 )
 
 
 def print_document(document: Document, console: Console) -> None:
-    """Print a document, an empty line around each section."""
+    """Prints a document, with an empty line around each section."""
     console.print(rendered(document, console), soft_wrap=True)
 
 
@@ -84,7 +84,7 @@ class Glyphs:
     plain: bool
 
     def text(self, text: str) -> str:
-        """``text`` in characters this terminal has."""
+        """``text`` in characters that this terminal has."""
         if not self.plain:
             return text
         return text.translate(_PLAIN).encode("ascii", "replace").decode("ascii")
@@ -104,7 +104,7 @@ ASCII = Glyphs("#", "", "|", "-", "-", "...", plain=True)
 
 
 def glyphs_for(console: Console) -> Glyphs:
-    """Plain characters for a dumb terminal or an output that is not encoded in Unicode."""
+    """Plain characters for a dumb terminal, or for output that is not encoded in Unicode."""
     plain = console.options.ascii_only or os.environ.get("TERM", "") in {"dumb", "unknown"}
     return ASCII if plain else UNICODE
 
@@ -118,7 +118,7 @@ class _Sheet:
     cells: int
     """Width of the console."""
     lines: list[Segment]
-    """The page so far. It is printed at once: a console takes longer for a call than for a line."""
+    """The page so far. It is printed at once, since a call of the console costs more than a line."""
 
     @property
     def width(self) -> int:
@@ -159,13 +159,13 @@ class _Sheet:
         return text
 
     def _line(self, *parts: Text) -> None:
-        """One line; longer than the page only where a number would otherwise be lost."""
+        """Adds a line; it exceeds the page only if a number would otherwise be lost."""
         line = Text(" ").append_text(Text.assemble(*parts))
         line.rstrip()
         self._put(line)
 
     def _put(self, text: Text) -> None:
-        """Add a line, which is not wrapped."""
+        """Adds a line without wrapping."""
         whole = Text(end="\n").join((text,))
         if "\n" in whole.plain or "\t" in whole.plain:
             options = self.console.options.update(no_wrap=True, overflow="ignore")
@@ -205,7 +205,7 @@ class _Sheet:
             self._put(Text.assemble(start, wrapped))
 
     def _figures(self, block: Figures) -> None:
-        """As many figures on each line as fit whole."""
+        """Puts as many whole figures on each line as fit."""
         line = Text()
         for figure in block.figures:
             number = " ".join(filter(None, (figure.number, figure.unit, figure.spread)))
@@ -292,21 +292,21 @@ class _Sheet:
             self._paragraph(Paragraph(text, "dim"))
 
     def _share_out(self, table: TextTable, kept: list[int], widths: list[int]) -> None:
-        """Give the columns that may be cut, and those with a bar, the room that the others leave."""
+        """Gives the columns that may be cut, and those with a bar, the room that the others leave."""
         graphic = [i for i in kept if any(row.cells[i].graphic for row in table.rows)]
         cut = [i for i in kept if table.columns[i].cut]
         fixed = sum(widths[i] for i in kept if i not in (*graphic, *cut))
         room = self.width - fixed - _GUTTER * (len(kept) - 1)
         wanted, least = (sum(min(widths[i], most) for i in cut) for most in (self.width, _LEAST_CUT))
         for index in graphic:
-            # A bar gives way to text that may be cut, up to half of the room.
+            # A bar yields to text that may be cut, up to half of the room.
             widths[index] = max(4, min(_LONGEST_BAR, max(room - wanted, min(room // 2, room - least))))
             room -= widths[index]
         if not cut or sum(widths[i] for i in cut) <= room:
             return
         first, *others = cut
         if others:
-            # Places are whole where that leaves room for the source.
+            # Places are shown whole if that leaves room for the source.
             lengths = [self._text(row.cells[first]).cell_len for row in table.rows]
             whole = [length for length in lengths if length <= room - _LEAST_SOURCE]
             widths[first] = min(widths[first], max(14, int(room * 0.4), *whole))
@@ -323,7 +323,7 @@ class _Sheet:
         return self._cut(cell, column.cut, width) if column.cut else self._text(cell)
 
     def _cut(self, cell: Cell, kind: str, width: int) -> Text:
-        """The text in at most ``width`` cells; of a path, folders are left out first."""
+        """The text in at most ``width`` cells; in a path, folders are cut first."""
         text, ellipsis = self.glyphs.text(cell.text), self.glyphs.ellipsis
         if cell_len(text) <= width:
             return self._text(cell)
@@ -334,17 +334,17 @@ class _Sheet:
             text = ellipsis + text[len(ellipsis) - width :]
         elif kind == "path" and "/" in text and len(name) + len(ellipsis) < width:
             folder = middle(text, width, ellipsis + "/", tail=len(name))
-            # A head of one or two letters names nothing: better none at all.
+            # One or two letters of a folder are useless: better none at all.
             text = folder if len(folder) - len(name) > 6 else f"{ellipsis}/{name}"
         letters, short = width, text
-        # Some scripts take two cells a letter.
+        # Letters of some scripts take two cells each.
         while cell_len(short) > width and letters > 0:
             short = middle(text, letters, ellipsis)
             letters -= 1
         return self._linked(Text(short, style=cell.tone, no_wrap=True), cell)
 
     def _under(self, line: Line) -> Text:
-        """The second cell of a line under a row is cut where the others need the room."""
+        """A line below a row; its second cell is cut if the others need the room."""
         texts = [self._text(cell) for cell in line.cells]
         room = self.width - sum(text.cell_len for text in texts) + texts[1].cell_len
         texts[1] = self._cut(line.cells[1], "middle", max(8, room))
@@ -358,7 +358,7 @@ class _Sheet:
         sums: int = 0,
         under: Sequence[Sequence[Text]] = (),
     ) -> None:
-        """Rows under their titles, columns as wide as their content; the last ``sums`` rows set apart."""
+        """Prints rows under their titles, with columns as wide as their content; separates the last ``sums`` rows."""
         heads = tuple(self._text(Cell(title, "dim")) for title in titles)
         printed = [*([heads] if any(titles) else []), *rows]
         widths = [max(row[i].cell_len for row in printed) for i in range(len(columns))]

@@ -1,4 +1,4 @@
-"""One iteration as it was measured and as it is simulated, as the JSON that other programs read."""
+"""One measured iteration and its simulation, as the JSON that other programs read."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ TIMELINE_SCHEMA = "skyline.timeline/1"
 class LaneReport:
     """The work of one lane in order, as columns of one length; times in ms from the start of the iteration.
 
-    ``label`` indexes the report's ``labels``, ``phase`` its ``phases``, ``place`` its ``places`` (-1: none). ``count``
-    is how many pieces of work one entry stands for: neighbours too short for the resolution are one, which has
-    the label, the phase and the place of the longest of them.
+    ``label`` indexes the report's ``labels``, ``phase`` its ``phases``, ``place`` its ``places`` (-1: none).
+    ``count`` is the number of pieces of work in one entry: neighbours too short for the resolution are
+    merged, with the label, the phase and the place of the longest.
     """
 
     name: str
@@ -27,7 +27,7 @@ class LaneReport:
 
 @dataclass(frozen=True, slots=True)
 class TimelineSide:
-    """The iteration as it was measured, or as it is simulated; ``duration_ms`` is what it took."""
+    """The iteration as measured or as simulated; ``duration_ms`` is its duration."""
 
     title: str
     duration_ms: float
@@ -46,8 +46,8 @@ class TimelinePlace:
 class TimelineReport:
     """``skyline.timeline/1``: iteration ``step`` of ``steps``, between two times.
 
-    ``end_ms`` is where the later of the two sides ends. ``reason`` says why the simulated side is not what was asked
-    for.
+    ``end_ms`` is the end of the later of the two sides. ``reason`` says why the simulated side does not
+    answer the question.
     """
 
     schema: str

@@ -1,4 +1,4 @@
-"""One iteration as it was measured and as it is simulated, lane by lane: ``skyline.timeline/1``."""
+"""One measured iteration and its simulation, lane by lane: ``skyline.timeline/1``."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class TimelineWork:
 
 @dataclass(frozen=True, eq=False)
 class Sides:
-    """Both sides of one iteration, whole: windows of it are cut from here."""
+    """Both sides of one iteration in full; windows are cut from them."""
 
     step: int
     steps: int
@@ -62,7 +62,7 @@ class Sides:
 
     @property
     def end_ms(self) -> float:
-        """Where the later of the two sides ends."""
+        """The end of the later of the two sides."""
         ends = [
             max(side.duration_ms, float(side.end_ms.max(initial=0.0)))
             for side in (self.measured, self.simulated)
@@ -73,7 +73,7 @@ class Sides:
 def window(
     sides: Sides, begin_ms: float | None = None, end_ms: float | None = None, most: int = 400
 ) -> TimelineReport:
-    """The spans between two times (None: all), in at most about ``most`` pieces per lane."""
+    """The spans between two times (None: all), with at most about ``most`` pieces per lane."""
     begin = 0.0 if begin_ms is None else begin_ms
     end = sides.end_ms if end_ms is None else max(end_ms, begin)
     used: dict[int, int] = {}
@@ -118,10 +118,10 @@ def _side(work: TimelineWork, begin: float, end: float, most: int, used: dict[in
 def sides_of(subject: Subject, choices: Sequence[Choice] = (), step: int | None = None) -> Sides:
     """One iteration of a profile or a trace, and its simulation under a question.
 
-    Without ``step`` it is the last one of a profile, whose iterations become steady, and a middle one of a trace.
+    Without ``step`` it is the last iteration of a profile, since iterations become steady, or a middle one of a trace.
 
     Raises:
-        UsageError: a what-if that does not exist, or a value it does not take.
+            UsageError: a what-if does not exist, or does not take the value.
     """
     composed = compose(subject, choices, at_least=Grain.OPERATORS)
     timeline = subject.timeline
@@ -179,7 +179,7 @@ def _of_recording(
     else:
         number, begin, end = 0, float(starts.min(initial=0.0)), float(ends.max(initial=0.0))
         window = 0.0, timeline.makespan_us
-    # The GPU may finish the last step after the host; after other steps that is the work of the next one.
+    # The GPU may finish the last step after the host; after other steps it works on the next step.
     is_last = recording.has_steps and number == len(kineto.steps) - 1
     measured = _tasks(graph, np.arange(len(graph)), starts, ends, begin, end, labels, open_end=is_last)
     simulated = _simulated(timeline, *window, None, labels, open_end=is_last)
@@ -187,14 +187,14 @@ def _of_recording(
 
 
 def _typical(ends: Times) -> int:
-    """Of more iterations than were recorded one of the second half, where they are steady: of the usual length."""
+    """An iteration of typical length from the second half, where iterations are steady."""
     lengths = np.diff(ends, prepend=0.0)
     steady = len(ends) // 2
     return steady + int(np.argmin(np.abs(lengths[steady:] - np.mean(lengths[steady:]))))
 
 
 class _Codes:
-    """A number for each text, in the order in which they come."""
+    """A number for each text, in the order of first use."""
 
     def __init__(self) -> None:
         self._codes: dict[str, int] = {}
@@ -246,7 +246,7 @@ def _simulated(
     *,
     open_end: bool = False,
 ) -> TimelineWork:
-    """The tasks of one iteration, and before them, as a lane of its own, what it waits for moment by moment."""
+    """The tasks of one iteration. An extra lane before them shows what the iteration waits for at each moment."""
     graph = timeline.graph
     chosen = np.arange(len(graph))
     if iteration is not None:
@@ -285,7 +285,7 @@ def _tasks(
 ) -> TimelineWork:
     """Tasks that take time and overlap a step, by the times of all tasks or their own.
 
-    With ``open_end`` those of a GPU behind the step, too.
+    With ``open_end``, also GPU tasks after the step.
     """
     if own_starts is None or own_ends is None:
         assert starts is not None
@@ -317,10 +317,10 @@ def _tasks(
 
 
 def thinned(start: Times, end: Times, resolution: float) -> tuple[Indices, Times, Times, Indices]:
-    """Pieces of a lane, with those shorter than the resolution joined to their neighbours in the same stretch of it.
+    """The pieces of a lane; pieces shorter than the resolution are merged with close neighbours.
 
-    Gives, by start, for each piece that is left the number of the longest that it is made of, its start, its end,
-    and how many it is made of.
+    Returns, in order of start, for each merged piece: the number of its longest piece, its start, its end,
+    and the number of its pieces.
     """
     if not len(start):
         nothing = np.zeros(0, np.int64)

@@ -46,7 +46,7 @@ _STEADY = 1.5
 
 @dataclass(frozen=True, slots=True)
 class TraceDevice:
-    """Where the recorded work ran."""
+    """The device of the recorded work."""
 
     name: str
     kind: Literal["cpu", "gpu"]
@@ -54,7 +54,7 @@ class TraceDevice:
 
 @dataclass(frozen=True, slots=True)
 class TraceReport:
-    """``skyline.trace/1``: times in ms per step, shares 0 to 1. ``phases`` and ``idle_ms`` sum to a step."""
+    """``skyline.trace/1``: times in ms per step, shares from 0 to 1. ``phases`` and ``idle_ms`` sum to a step."""
 
     schema: str
     file: str
@@ -65,33 +65,33 @@ class TraceReport:
     rank: int | None
     world_size: int | None
     steps: tuple[float, ...]
-    """All steps as measured; the whole recording where none were marked."""
+    """All steps as measured; the whole recording if none were marked."""
     has_steps: bool
     counted: int
-    """Number of steps that the figures include: where there are more than two neither the first nor the last."""
+    """The number of steps in the figures: with more than two steps, all except the first and the last."""
     iteration_ms: Interval
     running_ms: Interval
-    """Duration of a step in a continuing run: longer where the recorded script ran ahead of the GPU."""
+    """The duration of a step in a longer run: more than recorded if the script ran ahead of the GPU."""
     replay_error: float
     gpu_busy: float
-    """Share of the counted steps in which a stream is busy."""
+    """The share of the counted steps in which a stream is busy."""
     peak_bytes: int | None
     phases: PhaseTimes
     idle_ms: float
     critical_path: CriticalPathReport
     twice_as_fast: Sensitivity | None
-    """Null where the model does not hold."""
+    """Null if the model does not hold."""
     operators: tuple[TracedCost, ...]
     layers: tuple[TracedCost, ...]
     functions: tuple[TracedCost, ...]
-    """Where Python functions were recorded: each by the line of its definition."""
+    """Set if Python functions were recorded: each by the line of its definition."""
     lines: tuple[TracedCost, ...]
-    """Where operators have call stacks."""
+    """Set if operators have call stacks."""
     repairs: tuple[str, ...]
-    """Repairs and omissions of reading."""
+    """The repairs and omissions while reading."""
     notes: tuple[str, ...]
     findings: tuple[Finding, ...] = ()
-    """None where the model does not hold, or no steps are known."""
+    """Empty if the model does not hold, or no steps are known."""
 
 
 def trace_report(
@@ -203,9 +203,9 @@ _MOST_ROWS = 200
 
 
 def profile_of_trace(subject: Subject, file: str, created: str) -> ProfileReport:
-    """A trace as a profile; rows without a file are operators, where lines are unknown."""
+    """A trace as a profile; if lines are unknown, operators become rows without a file."""
     report = trace_report(subject, file, _MOST_ROWS)
-    # No peak is zero: it stands for one that is not known.
+    # No peak is zero, so zero stands for an unknown one.
     peak = Interval.exact(float(report.peak_bytes or 0))
     step_ms = report.running_ms
     rows = _rows(report)
@@ -247,7 +247,7 @@ def _rows(report: TraceReport) -> tuple[LineReport, ...]:
 
 
 def _of_line(cost: TracedCost) -> LineReport:
-    """Lines are called ``file:number``, functions ``file:number name`` or the like."""
+    """The row of a line: lines have names like ``file:number``, functions like ``file:number name``."""
     place, _, function = cost.name.partition(" ")
     file, _, number = place.rpartition(":")
     if not number.isdecimal():

@@ -25,12 +25,12 @@ from skyline.trace.profile import Profile
 
 ESTIMATE_SCHEMA = "skyline.estimate/1"
 _GROWTH = 2.0
-"""A noise scale that grows by this factor while it is observed is remarked upon."""
+"""A remark is made if the noise scale grows by this factor while it is observed."""
 
 
 @dataclass(frozen=True, slots=True)
 class HourlyPrice:
-    """US dollars for an hour of the machine, and where the price is from."""
+    """US dollars per hour of the machine, and the source of the price."""
 
     usd: float
     source: str
@@ -40,8 +40,8 @@ class HourlyPrice:
 class TrainingReport:
     """``skyline.estimate/1``. Times in s. ``fastest`` and ``cheapest`` are batch sizes of rows; null without rows.
 
-    ``noise`` is the critical batch size with its range. It was measured at ``points``, or given without any. ``saving``
-    is null if no checkpoint was observed; what it says is not in the rows.
+    ``noise`` is the critical batch size with its range. It was measured at ``points``, or given if there are
+    none. ``saving`` is null if no checkpoint was observed; the rows do not include it.
     """
 
     schema: str
@@ -75,7 +75,7 @@ class TrainingReport:
 def amount_of(
     profile: Profile, epochs: float | None, iterations: float | None, samples: float | None
 ) -> Amount:
-    """The amount of training that was asked for; exactly one of the three is given.
+    """The amount of training that was asked for; exactly one of the three arguments is set.
 
     Raises:
         CaptureImpossible: the batch size, or for epochs the size of the data set, is unknown.

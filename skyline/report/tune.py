@@ -12,7 +12,7 @@ from skyline.lazy_dataclass import dataclass
 from skyline.tune.trials import WORTH, TuneTrial
 
 if TYPE_CHECKING:
-    # It imports the capture, which readers of saved results do without.
+    # The class imports the capture, which readers of saved results do not need.
     from skyline.tune.search import Tuned
 
 TUNE_SCHEMA = "skyline.tune/1"
@@ -28,9 +28,9 @@ _EFFECTS = {
 class TuneReport:
     """The whole search.
 
-    ``best`` is the leading trial, ``verified`` its second trial. ``outcome`` is ``faster`` (verified, offered),
-    ``unverified``, ``nothing`` (no gain above 2 %) or ``unmeasured``. ``command`` makes the change. ``suggested`` are
-    the changes that the simulation alone would choose.
+    ``best`` is the leading trial, ``verified`` its second trial. ``outcome`` is ``faster`` (verified,
+    offered), ``unverified``, ``nothing`` (no gain above 2 %) or ``unmeasured``. ``command`` makes the change.
+    ``suggested`` are the changes that the simulation alone would choose.
     """
 
     schema: str
@@ -55,10 +55,10 @@ class TuneReport:
 
 @dataclass(frozen=True, slots=True)
 class TuneProgress:
-    """A search that is under way, or the trials of the last one (``skyline/tuning``, ``skyline/tuned``).
+    """A search in progress, or the trials of the last one (``skyline/tuning``, ``skyline/tuned``).
 
-    ``best`` is the place of the leading trial among ``trials``, null without one. ``doing`` is the current step in
-    words. Of a search that has ended, the budget is 0.
+    ``best`` is the index of the leading trial in ``trials``, null without one. ``doing`` is the current step
+    in words. ``budget_s`` is 0 for a search that has ended.
     """
 
     uri: str
@@ -134,7 +134,7 @@ def outcome(found: Tuned) -> str:
 
 
 def sentences(report: TuneReport) -> tuple[str, ...]:
-    """The outcome, and what follows from it."""
+    """The outcome, and the next step."""
     best, verified = report.best, report.verified
     if report.outcome == "faster" and verified is not None and verified.speedup is not None:
         effect = _EFFECTS[report.semantics]
@@ -153,7 +153,7 @@ def sentences(report: TuneReport) -> tuple[str, ...]:
 
 
 def trial_words(trial: TuneTrial, number: int) -> str:
-    """A trial in one line, once it is over."""
+    """A finished trial in one line."""
     changes, took = " ".join(trial.changes), f"in {trial.took_s:.0f} s"
     if trial.speedup is None:
         return f"trial {number}: {changes}: dropped: {trial.reason}"
@@ -191,7 +191,7 @@ def _unmeasured(report: TuneReport) -> tuple[str, ...]:
 
 
 def _enough_s(report: TuneReport) -> float:
-    """Seconds for what was spent without a trial, some trials and a verification, rounded up."""
+    """The seconds needed for the time spent without a trial, six trials and a verification, rounded up."""
     return 30.0 * (1 + (report.spent_s + 6 * report.trial_s) // 30)
 
 
@@ -201,7 +201,7 @@ def _gain(trial: TuneTrial) -> str:
 
 
 def _gravest(changes: tuple[str, ...]) -> str:
-    # They import the graph and NumPy, which readers of results do without.
+    # These import the graph and NumPy, which readers of results do not need.
     from skyline.whatif.base import Semantics
     from skyline.whatif.registry import whatifs
 

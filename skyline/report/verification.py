@@ -1,4 +1,4 @@
-"""From a verification to the report that other programs read."""
+"""Builds the report that other programs read from a verification."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from skyline.whatif.base import throughput_at
 from skyline.whatif.question import Question
 
 if TYPE_CHECKING:
-    # They import the capture, which readers of saved profiles do without.
+    # These import the capture, which readers of saved profiles do not need.
     from skyline.verification.compare import Comparison, MeasuredRemoval
     from skyline.verification.measure import Measured
     from skyline.verification.verdict import Verdict

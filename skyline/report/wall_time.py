@@ -13,17 +13,17 @@ from skyline.trace.record import BareTimes
 
 _LEAST_ITERATIONS = 8
 _UNEVEN = 1.25
-"""Ratio of the mean to the typical iteration from which on the typical one alone misleads."""
+"""The ratio of the mean to the typical iteration from which the typical one alone is misleading."""
 _LONG = 1.5
-"""Multiple of the typical iteration from which on an iteration counts as a long one; that of SKY601."""
+"""The multiple of the typical iteration from which an iteration counts as long; the same as in SKY601."""
 _LEAST_SHARE = 0.01
-"""Share of the wall time from which on a cause is named."""
+"""The share of the wall time from which a cause is named."""
 _NAMED_CAUSES = 3
-"""The largest causes, which fit into one line."""
+"""The number of causes in one line, the largest first."""
 
 
 def wall_time_of(profile: Profile, typical_ms: float) -> WallTimeReport | None:
-    """The shares of the timed iterations' wall time; None where the mean iteration is about a typical one."""
+    """The shares of the timed iterations' wall time. None if the mean iteration is about as long as a typical one."""
     times = profile.times
     steps = times.steps_ms
     if len(steps) < _LEAST_ITERATIONS or typical_ms <= 0 or fmean(steps) < _UNEVEN * typical_ms:
@@ -39,7 +39,7 @@ def wall_time_of(profile: Profile, typical_ms: float) -> WallTimeReport | None:
         "passes": _beyond(times.backward_ms) + _beyond(times.optimizer_ms),
     }
     known = sum(beyond.values())
-    # Parts of the host's clock may exceed the iterations of a device's.
+    # Parts timed by the host's clock may exceed iterations timed by a device's clock.
     rest = 1.0 - typical
     scale = min(1.0, rest * total / known) if known > 0 else 0.0
     shares = {name: part_ms * scale / total for name, part_ms in beyond.items()}
@@ -62,7 +62,7 @@ def wall_time_of(profile: Profile, typical_ms: float) -> WallTimeReport | None:
 
 
 def _beyond(parts_ms: Sequence[float]) -> float:
-    """Time of a part beyond its median in each iteration."""
+    """The time of a part beyond its median, summed over the iterations."""
     usual = median(parts_ms) if parts_ms else 0.0
     return max(0.0, sum(parts_ms) - len(parts_ms) * usual)
 
@@ -73,7 +73,7 @@ def _throughput(profile: Profile, times: BareTimes) -> float | None:
 
 
 def _remark(found: WallTimeReport, typical_ms: float) -> str:
-    """One line: the mean next to the median iteration, and the shares of the wall time that make the difference."""
+    """One line: the mean and the median iteration, and the shares of the wall time that make the difference."""
     rate = f", {units.format_throughput(found.throughput)}" if found.throughput is not None else ""
     causes = (
         ("roll-outs", found.rollouts),

@@ -1,4 +1,4 @@
-"""Arguments of calls: given another value, added, or taken out; written there, missing, or in a mapping."""
+"""Arguments of calls: sets, adds or removes one that is written in the call, missing, or in a mapping."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NAMES = (ast.Name, ast.Attribute, ast.Subscript)
 def literal_given(
     context: RewriteContext, module: Module, call: ast.Call, name: str, position: int | None = None
 ) -> object:
-    """The literal that decides an argument; None where it is not given, or is no literal."""
+    """The literal that decides an argument. None if the argument is missing or is no literal."""
     try:
         found = decided_by(context, module, call, name, position)
     except RewriteRefused:
@@ -34,7 +34,7 @@ def literal_given(
 
 
 def as_value(literal: object) -> str | None:
-    """A literal as the value of a what-if: ``on`` for a switch, None for what is off."""
+    """The value of a what-if for a literal: ``on`` for True, None for a switch that is off."""
     if literal is True:
         return "on"
     if literal is None or literal is False:
@@ -51,10 +51,10 @@ def without_argument(
     off: str,
     position: int | None = None,
 ) -> tuple[TextEdit, ...]:
-    """A call without an argument; where a variable or an option decides it, that one literal becomes ``off``.
+    """The edits that remove an argument. A literal in a variable or an option becomes ``off`` instead.
 
     Raises:
-        RewriteRefused: what decides it is shared with others, computed, or on the command line.
+                RewriteRefused: the deciding value has other uses, is computed, or is set on the command line.
     """
     keyword = keyword_of(call, name)
     if keyword is not None and not isinstance(keyword.value, _NAMES):
@@ -100,7 +100,7 @@ class _Token:
 
 
 def keyword_of(call: ast.Call, name: str) -> ast.keyword | None:
-    """The argument that is given by this name."""
+    """The keyword argument of this name."""
     return next((keyword for keyword in call.keywords if keyword.arg == name), None)
 
 
@@ -110,15 +110,15 @@ def is_off(node: ast.expr) -> bool:
 
 
 def replace_value(source: SourceText, node: ast.expr | ast.keyword, text: str) -> TextEdit:
-    """Another expression, or another ``name=value``, in place of one; brackets around it stay."""
+    """The edit that replaces an expression or a ``name=value``; brackets around it stay."""
     start, end = offsets_of(source, node)
     return source.edit(source.span(start, end), text)
 
 
 def add_keyword(source: SourceText, call: ast.Call, text: str) -> tuple[TextEdit, ...]:
-    """``name=value`` as the last argument of a call, before any ``**mapping``.
+    """The edits that add ``name=value`` as the last argument of a call, before any ``**mapping``.
 
-    A call with one argument per line gets a line of its own; several additions to one call go together.
+    A call with one argument per line gets a new line. Several additions to one call can be combined.
     """
     start, end = offsets_of(source, call)
     if not (call.args or call.keywords):
@@ -165,7 +165,7 @@ def _after(
 
 
 def _first_line_of_argument(source: SourceText, tokens: list[_Token], final: _Token) -> int:
-    """The line on which the last argument starts, whose indentation the new one takes."""
+    """The line on which the last argument starts; the new argument gets its indentation."""
     depth, line = 0, source.position(final.start)[0]
     significant = [token for token in tokens if token.significant and token.end <= final.end]
     for token in reversed(significant):
@@ -177,7 +177,7 @@ def _first_line_of_argument(source: SourceText, tokens: list[_Token], final: _To
 
 
 def _gap(source: SourceText, place: int) -> str:
-    """The separator between a new argument and the one at this place: a line break where that one starts its line."""
+    """The separator between a new argument and this one: a line break if this one starts its line."""
     line, column = source.position(place)
     before = source.line(line)[:column]
     return source.newline_after(line) + before if not before.strip() and column else " "
@@ -225,10 +225,10 @@ def set_argument(
     *,
     position: int | None = None,
 ) -> tuple[TextEdit, ...]:
-    """``name=text`` in a call, ``position`` being its place among the arguments given without names.
+    """The edits that set ``name=text``; ``position`` is the place of an argument given without its name.
 
-    A literal that is there is changed in its place. Refused where the value is computed when the script runs, or
-    where a mapping that is spread into the call sets it or may set it.
+    A literal that is there is changed in place. Refused if the value is computed when the script runs, or if
+    a mapping that is spread into the call sets it or may set it.
     """
     given = passed(call, name, position)
     if given.value is not None:
@@ -246,7 +246,7 @@ def set_argument(
 
 
 def set_literal(module: Module, node: ast.expr, name: str, text: str) -> tuple[TextEdit, ...]:
-    """Another literal in place of one, none where it is the same; refused where the value is not a literal."""
+    """The edits that replace a literal, none if it has the value; refused if the value is no literal."""
     if not isinstance(node, ast.Constant):
         message = f"`{name}={text_of(node)}` is computed when the script runs"
         raise refusal(message, module, node, hint=f"Set it to {text} there.")

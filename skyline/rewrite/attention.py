@@ -1,4 +1,4 @@
-"""Reads attention that is written out: product, scaling, mask, softmax, dropout, product, over several statements."""
+"""Reads attention that is written as statements: product, scaling, mask, softmax, dropout, product."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Statements = list[ast.stmt]
 
 
 class NotAttention(Exception):
-    """The code is no attention, or none that is understood; the message gives the obstacle."""
+    """The code is no attention, or none that Skyline understands; the message names the obstacle."""
 
     def __init__(self, message: str, node: ast.AST | None = None) -> None:
         super().__init__(message)
@@ -26,9 +26,9 @@ class NotAttention(Exception):
 class WrittenAttention:
     """One attention as it is written: the parts of ``scaled_dot_product_attention`` and the statements it takes.
 
-    ``product`` is the expression that is to be replaced; ``steps`` are the statements before it that only make what
-    it needs. ``hidden`` are the conditions of masks with what is filled in, ``added`` the masks that are added;
-    ``factors`` are what the scores are multiplied by, with True where they are divided. ``batched`` is whether all
+    ``product`` is the expression to replace. ``steps`` are the statements before it that only compute its
+    inputs. ``hidden`` are the conditions of masks with the values filled in, ``added`` the masks that are
+    added. ``factors`` are the factors of the scores, with True for a divisor. ``batched`` is True if all
     tensors have three dimensions.
     """
 
@@ -49,10 +49,10 @@ class WrittenAttention:
 def read_attention(
     module: Module, softmax: ast.Call, suite: Statements, statement: ast.stmt
 ) -> WrittenAttention:
-    """The attention around a softmax in a statement of a suite.
+    """The attention around a softmax, which is in this statement of this suite.
 
     Raises:
-        NotAttention: it is none, or it is not understood.
+            NotAttention: there is none, or Skyline does not understand it.
     """
     product, place = _product_of(module, softmax, suite, statement)
     parts = _factors_of(module, product)
@@ -104,7 +104,7 @@ def is_softmax(module: Module, call: ast.Call) -> bool:
 
 @dataclass(slots=True)
 class _Reader:
-    """Follows names back to the statements of a suite that made them, and remembers which those were."""
+    """Follows names back to the statements of a suite that made them, and records these statements."""
 
     module: Module
     suite: Statements
@@ -112,7 +112,7 @@ class _Reader:
     steps: Statements = field(default_factory=list[ast.stmt])
 
     def through(self, node: ast.expr) -> ast.expr:
-        """The expression that a name stands for; what is no name, or was not made in the suite, as it is."""
+        """The expression that a name stands for; if the suite did not make it, the expression as it is."""
         while isinstance(node, ast.Name):
             made = self._assignment(node.id)
             if made is None:
@@ -124,7 +124,7 @@ class _Reader:
         return node
 
     def without_casts(self, node: ast.expr) -> ast.expr:
-        """Behind ``.float()``, ``.type_as(q)`` and ``.to(q.dtype)``: the fused operator rounds as carefully."""
+        """The expression without casts such as ``.float()``: the fused operator rounds as carefully without them."""
         while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             is_cast = node.func.attr in ("float", "type_as", "contiguous") or (
                 node.func.attr == "to"
@@ -154,14 +154,14 @@ class _Reader:
 
 
 def bound_in(statement: ast.stmt) -> set[str]:
-    """The names that a statement binds, in whatever way."""
+    """All names that a statement binds."""
     return set(names_in([statement], ast.Store, ast.Del))
 
 
 def _product_of(
     module: Module, softmax: ast.Call, suite: Statements, statement: ast.stmt
 ) -> tuple[ast.expr, ast.stmt]:
-    """The product that the softmax goes into, with its statement: around it, or further down by a name."""
+    """The product that takes the softmax, with its statement: around it, or further down under a name."""
     around = next(
         (
             each
@@ -207,7 +207,7 @@ def _bound_name(statement: ast.stmt) -> str:
 
 
 def _factors_of(module: Module, node: ast.expr) -> tuple[ast.expr, ast.expr, bool] | None:
-    """The two sides of a matrix product, and whether it is one of three-dimensional tensors."""
+    """The two sides of a matrix product, and whether its tensors have three dimensions."""
     match node:
         case ast.BinOp(left=left, op=ast.MatMult(), right=right):
             return left, right, False
@@ -228,7 +228,7 @@ def _factors_of(module: Module, node: ast.expr) -> tuple[ast.expr, ast.expr, boo
 
 
 def _einsum(rule: str, left: ast.expr, right: ast.expr) -> tuple[ast.expr, ast.expr, bool] | None:
-    """``bhid,bhjd->bhij`` and ``bhij,bhjd->bhid``, in whatever letters; None for any other rule."""
+    """The sides of ``bhid,bhjd->bhij`` or ``bhij,bhjd->bhid``, in any letters; None for any other rule."""
     inputs, _, output = rule.replace(" ", "").partition("->")
     first, _, second = inputs.partition(",")
     if not (len(first) == len(second) == len(output) in (3, 4) and first[:-2] == second[:-2] == output[:-2]):
@@ -246,7 +246,7 @@ def _number(value: int) -> ast.expr:
 
 
 def _peeled(module: Module, reader: _Reader, scores: ast.expr, found: WrittenAttention) -> ast.expr:
-    """The product below masks and scaling, which are noted."""
+    """The product below masks and scaling. Masks and factors are recorded in ``found``."""
     while True:
         scores = reader.without_casts(reader.through(scores))
         match scores:
@@ -277,7 +277,7 @@ def _peeled(module: Module, reader: _Reader, scores: ast.expr, found: WrittenAtt
 
 
 def _is_scores(module: Module, reader: _Reader, node: ast.expr) -> bool:
-    """True if an expression leads to a product, without following it for good."""
+    """True if an expression leads to a product; looks ahead without recording the steps."""
     looking = _Reader(module, reader.suite, reader.before)
     node = looking.without_casts(looking.through(node))
     match node:
@@ -290,7 +290,7 @@ def _is_scores(module: Module, reader: _Reader, node: ast.expr) -> bool:
 
 
 def _turned(key: ast.expr) -> tuple[ast.expr, bool]:
-    """The keys themselves where they are transposed in place; else as they are, and False."""
+    """The keys before their transposition, and True; else the expression as it is, and False."""
     match key:
         case ast.Call(func=ast.Attribute(value=inner, attr="transpose"), args=[one, other]):
             pair = sorted((_integer(one), _integer(other)), key=lambda each: (each is None, each))

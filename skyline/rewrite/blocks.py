@@ -1,4 +1,4 @@
-"""Statements: new ones before and after others, blocks around them, each in the way the file is written."""
+"""Edits of statements: inserts, wraps and removes them, in the layout of the file."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _USUAL_UNIT = "    "
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """The layout of a statement in its file; ``own_line`` is whether its logical line starts with it."""
+    """The layout of a statement in its file; ``own_line`` is True if its logical line starts with it."""
 
     start: int
     end: int
     own_line: bool
     indent: str
-    """Of the suite that the statement is in, as it is or would be on lines of its own."""
+    """The indentation of the statement's suite, also if the suite is on the line of its header."""
 
 
 def suite_of(module: Module, statement: ast.stmt) -> list[ast.stmt]:
@@ -50,7 +50,7 @@ def statement_of(module: Module, node: ast.AST) -> ast.stmt:
 
 
 def preceding(module: Module, statement: ast.stmt, within: ast.AST) -> list[ast.stmt]:
-    """The statements before one in its block and in those around it, as far as ``within``, in order."""
+    """The statements before one in its block and in the blocks around it, up to ``within``, in order."""
     found: list[ast.stmt] = []
     node: ast.AST = statement
     while node is not within and not isinstance(node, ast.Module):
@@ -67,8 +67,8 @@ def preceding(module: Module, statement: ast.stmt, within: ast.AST) -> list[ast.
 def insert_before(module: Module, statement: ast.stmt, *lines: str) -> tuple[TextEdit, ...]:
     """New lines before a statement; each level of indentation in them is written as four blanks.
 
-    Next to a statement that shares its line they go on that line or part it; in a block that stands on the line of
-    its header, as in ``if x: y``, only simple statements have room.
+    If the statement shares its line, the new lines go on that line or split it. A block on the line of its
+    header, as in ``if x: y``, takes only simple statements.
     """
     place, suite = _place(module, statement), suite_of(module, statement)
     newline = module.source.newline_after(statement.lineno)
@@ -101,8 +101,8 @@ def wrap(
 ) -> tuple[TextEdit, ...]:
     """``header`` (such as ``with x:``) around neighbouring statements of one block, with lines ``before`` it.
 
-    Everything is moved by insertions at the starts of lines. Lines that begin inside a string stay, since their
-    blanks are part of its value. Statements that share a line with others are put on lines of their own.
+    All lines are moved by insertions at their starts. Lines that begin inside a string stay, since their
+    blanks are part of its value. Statements that share a line with others get lines of their own.
     """
     first, last = statements[0], statements[-1]
     suite = suite_of(module, first)
@@ -132,7 +132,7 @@ def wrap(
 
 
 def wrap_expression(module: Module, node: ast.expr, before: str, after: str) -> tuple[TextEdit, ...]:
-    """Text on both sides of an expression, as in ``f(x)`` -> ``g(f(x))``."""
+    """Inserts text on both sides of an expression, as in ``f(x)`` -> ``g(f(x))``."""
     if isinstance(node, ast.Yield | ast.YieldFrom | ast.Starred):
         raise refusal("`yield` and `*` cannot be put into a call", module, node)
     start, end = offsets_of(module.source, node)
@@ -142,7 +142,7 @@ def wrap_expression(module: Module, node: ast.expr, before: str, after: str) -> 
 
 
 def replace(module: Module, node: ast.expr, text: str) -> tuple[TextEdit, ...]:
-    """Another expression in place of one; none where it reads so already."""
+    """The edit that replaces an expression; none if its text is the same already."""
     start, end = offsets_of(module.source, node)
     if module.source.text[start:end] == text:
         return ()
@@ -150,7 +150,7 @@ def replace(module: Module, node: ast.expr, text: str) -> tuple[TextEdit, ...]:
 
 
 def remove(module: Module, *statements: ast.stmt) -> tuple[TextEdit, ...]:
-    """Without some statements of one block; ``pass`` stands for them where the block has no others."""
+    """Removes statements of one block; writes ``pass`` if the block has no others."""
     suite, source = suite_of(module, statements[0]), module.source
     gone = {id(statement) for statement in statements}
     if len(gone) == len(suite) and not isinstance(module.parents[suite[0]], ast.Module):
@@ -176,7 +176,7 @@ def remove(module: Module, *statements: ast.stmt) -> tuple[TextEdit, ...]:
 
 
 def _sharing_lines(module: Module, suite: list[ast.stmt]) -> list[list[ast.stmt]]:
-    """The statements of a block, those together that stand on one logical line."""
+    """The statements of a block, grouped by logical line."""
     found: list[list[ast.stmt]] = []
     for statement in suite:
         if found and not _place(module, statement).own_line:
@@ -187,7 +187,7 @@ def _sharing_lines(module: Module, suite: list[ast.stmt]) -> list[list[ast.stmt]
 
 
 def _whole_lines(module: Module, statements: list[ast.stmt]) -> tuple[int, int]:
-    """From the beginning of the line of the first to the end of that of the last, with comments and newline."""
+    """The offsets of the whole lines of some statements, with comments and the last newline."""
     source = module.source
     line, _ = source.position(_place(module, statements[0]).start)
     last, _ = source.position(_end_of_line(module, _place(module, statements[-1]).end))
@@ -196,7 +196,7 @@ def _whole_lines(module: Module, statements: list[ast.stmt]) -> tuple[int, int]:
 
 
 def _runs(chosen: Sequence[bool]) -> list[tuple[int, int]]:
-    """First and last place of each stretch of chosen ones."""
+    """The first and last place of each stretch of chosen statements."""
     firsts = [at for at, each in enumerate(chosen) if each and not (at and chosen[at - 1])]
     lasts = [at for at, each in enumerate(chosen) if each and chosen[at + 1 : at + 2] != [True]]
     return list(zip(firsts, lasts, strict=True))
@@ -254,12 +254,12 @@ def _is_elif(module: Module, statement: ast.stmt) -> bool:
 
 
 def _on_header_line(module: Module, suite: list[ast.stmt]) -> bool:
-    """True if a block stands on the line of its header."""
+    """True if a block is on the line of its header."""
     return not _place(module, suite[0]).own_line
 
 
 def _following(module: Module, suite: list[ast.stmt], statement: ast.stmt) -> ast.stmt | None:
-    """The next statement of the block where it shares the line; None where the line ends with this one."""
+    """The next statement of the block if it is on the same line; None if the line ends with this one."""
     index = suite.index(statement)
     if index + 1 == len(suite):
         return None
@@ -268,13 +268,13 @@ def _following(module: Module, suite: list[ast.stmt], statement: ast.stmt) -> as
 
 
 def _end_of_line(module: Module, offset: int) -> int:
-    """Behind the comment of the line that a statement ends on."""
+    """The end of the line that a statement ends on, behind its comment."""
     line, _ = module.source.position(tokens_of(module.source).ends_logical_line(max(offset - 1, 0)))
     return module.source.offset(line, len(module.source.line(line)))
 
 
 def _onto_new_line(module: Module, start: int, text: str) -> TextEdit:
-    """In place of what parts a statement from the one, or the colon, before it on its line."""
+    """Replaces the gap between a statement and the statement, or the colon, before it on its line."""
     begin = _end_before(module, start)
     gap = module.source.text[begin:start]
     if "\\" in gap:
@@ -285,7 +285,7 @@ def _onto_new_line(module: Module, start: int, text: str) -> TextEdit:
 
 
 def _end_before(module: Module, start: int) -> int:
-    """Where the code in front of a statement ends: the statement before it on its line, or the colon of a header."""
+    """The end of the code before a statement: the previous statement on its line, or a header's colon."""
     tokens = tokens_of(module.source)
     before = tokens.before(start)
     assert before is not None
@@ -297,7 +297,7 @@ def _end_before(module: Module, start: int) -> int:
 
 
 def _moved(module: Module, place: _Place, end: int, unit: str) -> list[TextEdit]:
-    """The lines behind the first one of some statements, comments among them, moved by one level."""
+    """Moves the lines of some statements after the first one, with their comments, one level deeper."""
     source = module.source
     in_string = tokens_of(source).in_string()
     first, last = source.position(place.start)[0], source.position(end)[0]
@@ -312,7 +312,7 @@ def _moved(module: Module, place: _Place, end: int, unit: str) -> list[TextEdit]
 
 
 def _indented(module: Module, place: _Place, lines: Sequence[str]) -> list[str]:
-    """Lines whose inner indentation, written as four blanks a level, is the file's."""
+    """The lines with the file's indentation in place of four blanks a level."""
     unit = unit_of(module, place.indent)
     made: list[str] = []
     for line in lines:

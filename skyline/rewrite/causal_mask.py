@@ -1,4 +1,4 @@
-"""Proves that a mask hides what comes later: it was cut from a lower triangle of ones."""
+"""Proves that a mask hides later positions: it was cut from a lower triangle of ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SAME_NUMBERS = (
 
 
 def is_causal(module: Module, condition: ast.expr) -> bool:
-    """True if a condition holds above the diagonal and nowhere else, as far as the file tells."""
+    """True if a condition is known to hold above the diagonal and nowhere else, judging by the file."""
     match condition:
         case ast.Compare(left=mask, ops=[ast.Eq()], comparators=[ast.Constant(value=0 | False)]):
             return _triangle(module, mask) == "lower"
@@ -33,7 +33,7 @@ def is_causal(module: Module, condition: ast.expr) -> bool:
 
 
 def _triangle(module: Module, node: ast.expr) -> str:
-    """``lower`` where a tensor is a square of ones on and below the diagonal, ``upper`` above it; else empty."""
+    """``lower`` for a square tensor of ones on and below the diagonal, ``upper`` for above it; else empty."""
     for _ in range(20):
         match node:
             case ast.Subscript(value=inner, slice=cut):
@@ -57,7 +57,7 @@ def _triangle(module: Module, node: ast.expr) -> str:
 
 
 def _made(module: Module, call: ast.Call) -> str:
-    """Of ``torch.tril(torch.ones(n, n))`` and ``torch.triu(torch.ones(n, n), diagonal=1)``."""
+    """The triangle of ``torch.tril(torch.ones(n, n))`` or ``torch.triu(torch.ones(n, n), diagonal=1)``."""
     name = qualified_name(module, call.func)
     if name in ("torch.tril", "torch.triu"):
         if not call.args:
@@ -77,7 +77,7 @@ def _made(module: Module, call: ast.Call) -> str:
 
 
 def _is_ones(module: Module, node: ast.expr) -> bool:
-    """``torch.ones(n, n)``, of two sizes that are written alike."""
+    """True for ``torch.ones(n, n)`` with two sizes that are written alike."""
     while (
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
@@ -92,7 +92,7 @@ def _is_ones(module: Module, node: ast.expr) -> bool:
 
 
 def _square(cut: ast.expr) -> bool:
-    """True if what is left of a square is one: ``[:, :, :T, :T]``, ``[None]``, or both ends cut alike."""
+    """True if a cut of a square is a square: ``[:, :, :T, :T]``, ``[None]``, or both ends cut alike."""
     parts = cut.elts if isinstance(cut, ast.Tuple) else [cut]
     ends = [part for part in parts if isinstance(part, ast.Slice)]
     others = [part for part in parts if not isinstance(part, ast.Slice)]
@@ -106,7 +106,7 @@ def _square(cut: ast.expr) -> bool:
 
 
 def _definitions(module: Module, node: ast.Name | ast.Attribute) -> list[ast.expr]:
-    """The values of a local name or an attribute of ``self``; all that the function or class says."""
+    """All values that the function or class gives to a local name or an attribute of ``self``."""
     if isinstance(node, ast.Name):
         function = next((each for each in module.around(node) if isinstance(each, Function)), None)
         if function is None:
@@ -127,7 +127,7 @@ def _definitions(module: Module, node: ast.Name | ast.Attribute) -> list[ast.exp
 
 
 def own_values(module: Module, node: ast.expr) -> list[ast.expr]:
-    """The values that the methods of a class give to an attribute of their object, by assignment or as a buffer."""
+    """The values that the methods of a class assign to an attribute, or register as a buffer."""
     owner = next((each for each in module.around(node) if isinstance(each, ast.ClassDef)), None)
     if owner is None or not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
         return []

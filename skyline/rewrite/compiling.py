@@ -1,4 +1,4 @@
-"""Has the model compiled, in the place where it is complete, in a way that leaves its saved weights what they are."""
+"""Compiles the complete model, without changing the names of its saved weights."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _CONDITIONS = (ast.If, ast.IfExp, ast.Try, ast.While)
 
 
 def compiled(context: RewriteContext, mode: str) -> tuple[TextEdit, ...]:
-    """The model compiled in that mode (empty: the usual one); no edits where it is already.
+    """The edits that compile the model in this mode (empty: the usual one); none if it is compiled already.
 
-    ``model.compile()`` is written where PyTorch has it (2.2): the module stays the object that it was, and the names
-    of its weights with it. ``model = torch.compile(model)`` puts ``_orig_mod.`` before all of them: it is refused
-    where the script saves or loads weights.
+    ``model.compile()`` is written if PyTorch has it (since 2.2): the module stays the same object, and its
+    weights keep their names. ``model = torch.compile(model)`` puts ``_orig_mod.`` before all names, so it is
+    refused if the script saves or loads weights.
     """
     if known := _existing(context):
         return _with_mode(context, *known, mode)
@@ -52,7 +52,7 @@ def compiled(context: RewriteContext, mode: str) -> tuple[TextEdit, ...]:
 
 
 def _existing(context: RewriteContext) -> tuple[Module, ast.Call] | None:
-    """The call that compiles the model already; raises RewriteRefused where it is made on a condition."""
+    """The call that compiles the model already; raises RewriteRefused if the call is conditional."""
     for module, node in compiling_calls(context):
         if on_condition(module, node) is not None:
             message = f"The script compiles its model on a condition (line {node.lineno})"
@@ -64,7 +64,7 @@ def _existing(context: RewriteContext) -> tuple[Module, ast.Call] | None:
 def compiling_calls(context: RewriteContext) -> Iterator[tuple[Module, ast.Call]]:
     """Every ``torch.compile(…)``, and every ``model.compile(…)`` that compiles in place.
 
-    A method of this name in Keras sets optimizer and loss: in a program with Keras it compiles only where it is given
+    In Keras, ``compile`` sets optimizer and loss. In a program with Keras, a call counts only if it has
     PyTorch's arguments.
     """
     keras = _imports_keras(context)
@@ -83,7 +83,7 @@ def compiling_calls(context: RewriteContext) -> Iterator[tuple[Module, ast.Call]
 
 
 def _imports_keras(context: RewriteContext) -> bool:
-    """True if a module of the program imports Keras; a model of Keras has a ``compile`` of its own."""
+    """True if a module of the program imports Keras; Keras models have their own ``compile``."""
     names = (
         name
         for _, node in context.program.nodes_of(ast.Import, ast.ImportFrom)
@@ -97,7 +97,7 @@ def _imports_keras(context: RewriteContext) -> bool:
 
 
 def on_condition(module: Module, node: ast.AST) -> ast.AST | None:
-    """The condition that something is done on, None where it always is; the main guard is none."""
+    """The condition around a node. None if there is none; the main guard does not count."""
     around = (each for each in module.around(node) if isinstance(each, _CONDITIONS))
     return next((each for each in around if not _is_guard(each)), None)
 
@@ -111,7 +111,7 @@ def _with_mode(context: RewriteContext, module: Module, call: ast.Call, mode: st
 
 
 def _by_framework(context: RewriteContext, owner: Framework, mode: str) -> tuple[TextEdit, ...]:
-    """By the framework's own switch, or for Lightning around the model that is given to ``fit``."""
+    """Uses the framework's own switch, or for Lightning compiles the model that is passed to ``fit``."""
     if owner.kind == "transformers":
         edits = set_argument(context, owner.module, owner.call, "torch_compile", "True")
         if mode:
@@ -132,7 +132,7 @@ def _by_framework(context: RewriteContext, owner: Framework, mode: str) -> tuple
 
 
 def _check(context: RewriteContext, site: ModelSite) -> None:
-    """Raises RewriteRefused where it is uncertain that the compiled code would run."""
+    """Raises RewriteRefused if it is uncertain that the compiled code would run."""
     if site.value is not None and "jit" in ast.unparse(site.value):
         raise refusal(f"`{site.text}` is compiled by TorchScript", site.module, site.statement)
     loop = iteration(context)
@@ -155,7 +155,7 @@ def _may_in_place(context: RewriteContext) -> bool:
 
 
 def _check_weights(context: RewriteContext, site: ModelSite) -> None:
-    """Raises RewriteRefused where the program saves or loads weights, whose names would change."""
+    """Raises RewriteRefused if the program saves or loads weights, since their names would change."""
     for module, node in context.program.nodes_of(ast.Call):
         name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
         if name in ("state_dict", "load_state_dict") and "opt" not in dotted(node.func).lower():
@@ -173,13 +173,13 @@ def _check_weights(context: RewriteContext, site: ModelSite) -> None:
 
 _OPTIONS = {"fullgraph", "dynamic", "backend", "mode", "options", "disable"}
 _ALWAYS = {"torch", "hasattr", "sys", "platform", "int", "callable", "version", "packaging"}
-"""Names in conditions that ask for nothing but what is installed."""
+"""Names in conditions that only test which versions are installed."""
 
 Decorated = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 def compiled_mode(context: RewriteContext) -> str | None:
-    """The mode in which the script compiles, ``default`` where it names none; None where it compiles nothing."""
+    """The mode in which the script compiles, ``default`` if it names none. None if it compiles nothing."""
     for module, call in _calls(context):
         condition = on_condition(module, call)
         if condition is None or _asks_what_is_installed(condition) or _ran(context):
@@ -192,7 +192,7 @@ def compiled_mode(context: RewriteContext) -> str | None:
 
 
 def without_compiling(context: RewriteContext) -> tuple[TextEdit, ...]:
-    """The script with nothing compiled; refused where an option decides it, or the compiled model is taken apart."""
+    """Removes all compilation; refused if an option controls it, or if code uses parts of the compiled model."""
     calls = list(_calls(context))
     _check_removable(context, calls)
     edits: list[TextEdit] = []

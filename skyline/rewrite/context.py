@@ -1,4 +1,4 @@
-"""The input of a rewrite: the profile, the current sources and the value asked for; refusals name a place in them."""
+"""The input of a rewrite: the profile, the current sources and the value asked for; refusals name a place."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from skyline.trace.profile import Profile
 from skyline.trace.record import CodeLine
 
 ReadText = Callable[[str], SourceText]
-"""Gives the present text of a file; raises UsageError where there is none."""
+"""Gives the present text of a file; raises UsageError if there is none."""
 
 
 def as_profiled(profile: Profile) -> ReadText:
-    """Reads the sources as they were profiled; other files, such as settings files, as they are now."""
+    """Reads the sources as they were profiled, and other files, such as settings files, as they are now."""
     texts = {os.path.realpath(source.path): source.text for source in profile.sources}
 
     def read(path: str) -> SourceText:
@@ -34,13 +34,13 @@ def as_profiled(profile: Profile) -> ReadText:
 
 
 Step = Callable[["RewriteContext"], Iterable[TextEdit]]
-"""One of several changes that are made one after another."""
+"""One of several changes that are made in sequence."""
 
 
 class RewriteContext:
     """The profile and the program it was made from; the program is read and parsed on first use.
 
-    Of rewrites carried out together each sees the texts as the ones before it left them.
+    When several rewrites run together, each sees the texts as the previous ones left them.
     """
 
     def __init__(
@@ -60,21 +60,21 @@ class RewriteContext:
         self._resolver: Resolver | None = None
 
     def again(self) -> RewriteContext:
-        """The same texts, read and parsed once, for another search through them."""
+        """A context with the same texts, read and parsed once, for another search."""
         program = self.program
         return RewriteContext(self.profile, self._read, self._drafts, program, tolerant=self._tolerant)
 
     def tolerant(self) -> RewriteContext:
-        """The same texts, where a line that the run told of may read otherwise now, as after a rewrite of it.
+        """A context with the same texts that accepts changed lines, such as lines that a rewrite has changed.
 
-        Whoever takes a rewrite out looks at lines that the rewrite has changed since the run.
+        The removal of a rewrite looks at lines that the rewrite has changed since the run.
         """
         return RewriteContext(self.profile, self._read, self._drafts, self._program, tolerant=True)
 
     def edited(self, edits: Iterable[TextEdit]) -> RewriteContext:
         """The context of the next rewrite, after these edits of the present texts.
 
-        Raises RewriteRefused where they cannot be made together with what was done before.
+        Raises RewriteRefused if they conflict with earlier edits.
         """
         made = RewriteContext(self.profile, self._read, self._drafts, tolerant=self._tolerant)
         asked = tuple(edits)
@@ -86,37 +86,37 @@ class RewriteContext:
         return made
 
     def in_turn(self, steps: Iterable[Step]) -> tuple[TextEdit, ...]:
-        """The edits of several steps as edits of the present texts; each step sees what the ones before it left."""
+        """The edits of several steps, as edits of the present texts; each step sees the results of the earlier ones."""
         made = RewriteContext(self.profile, self.text, tolerant=self._tolerant)
         for step in steps:
             made = made.edited(step(made.again()))
         return made.edits()
 
     def edits(self) -> tuple[TextEdit, ...]:
-        """All edits made until now, of the texts as they were read, in the order of file and place."""
+        """All edits so far, as edits of the original texts, in the order of file and place."""
         drafts = sorted(self._drafts.values(), key=lambda draft: draft.original.path)
         return tuple(edit for draft in drafts for edit in draft.edits())
 
     def text(self, path: str) -> SourceText:
-        """The present text of a file, one text for all the names that it may have."""
+        """The present text of a file; all names of a file give the same text."""
         return self._draft(path).text
 
     def _draft(self, path: str) -> RewriteDraft:
-        # A run tells real paths, a person names links; two texts of one file would be edited apart.
+        # A run records real paths, a person names links; two texts of one file would be edited separately.
         real = os.path.realpath(path)
         if real not in self._drafts:
             self._drafts[real] = RewriteDraft.of(self._read(path))
         return self._drafts[real]
 
     def text_or_none(self, path: Path) -> SourceText | None:
-        """The present text of a file, None where it cannot be read."""
+        """The present text of a file. None if it cannot be read."""
         try:
             return self.text(str(path))
         except SkylineError:
             return None
 
     def as_profiled(self) -> bool:
-        """True if every source reads now as it did when it was profiled."""
+        """True if every source is the same now as when it was profiled."""
         for source in self.profile.sources:
             text = self.text_or_none(Path(source.path))
             if text is None or text.text != source.text:
@@ -139,7 +139,7 @@ class RewriteContext:
         return self._resolver
 
     def module(self, path: str) -> Module:
-        """One file of the program; raises RewriteRefused where it cannot be read or parsed."""
+        """One file of the program; raises RewriteRefused if it cannot be read or parsed."""
         program = self.program
         real = os.path.realpath(path)
         known = (each for each in program.modules if os.path.realpath(each.path) == real)
@@ -149,9 +149,9 @@ class RewriteContext:
         return module
 
     def place(self, place: CodeLine) -> tuple[Module, int]:
-        """Where a line that the run told of stands now, which may be further up or down.
+        """The present place of a line recorded in the run, which may have moved up or down.
 
-        Raises RewriteRefused where it is not what it was.
+        Raises RewriteRefused if the line has changed.
         """
         module, real = self.module(place.file), os.path.realpath(place.file)
         draft = self._draft(place.file)
@@ -176,10 +176,10 @@ _ALIKE = 0.6
 
 
 def changed_line(old: str, new: str, line: int) -> int | None:
-    """The present number of a line that reads otherwise now; None where unknown.
+    """The present number of a line that has changed; None if unknown.
 
-    One that was only indented is found by its words. Any other is looked for between the nearest lines that stayed:
-    it is the one in its place where there are as many lines as before, else the one that is most like it.
+    A line that was only indented is found by its words. Any other is looked for between the nearest unchanged
+    lines: by its position if there are as many lines as before, else as the most similar line.
     """
     before, after = _LINE_END.split(old), _LINE_END.split(new)
     if not 1 <= line <= len(before):
@@ -206,7 +206,7 @@ def _most_alike(words: str, lines: dict[int, str]) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A stretch of the text; ``start`` is its offset in the original, None for what a rewrite wrote."""
+    """A stretch of the text; ``start`` is its offset in the original, None for text that a rewrite wrote."""
 
     text: str
     start: int | None
@@ -217,7 +217,7 @@ class _Piece:
 
 @dataclass(frozen=True, slots=True)
 class RewriteDraft:
-    """The original, and what has become of it; each rewrite works on the text as the ones before it left it."""
+    """The original and the present text of a file; each rewrite edits the text that the previous ones left."""
 
     original: SourceText
     text: SourceText
@@ -225,16 +225,16 @@ class RewriteDraft:
 
     @classmethod
     def of(cls, original: SourceText) -> RewriteDraft:
-        """A draft in which nothing has changed yet."""
+        """A draft without changes."""
         return cls(original, original, (_Piece(original.text, 0),))
 
     def edited(self, edits: Iterable[TextEdit]) -> RewriteDraft:
-        """The draft with these edits of its present text made; equal ones count once.
+        """The draft after these edits of its present text; equal edits count once.
 
-        Raises RewriteRefused where they overlap, or replace what an earlier rewrite wrote.
+        Raises RewriteRefused if they overlap, or replace text that an earlier rewrite wrote.
         """
         asked = tuple(dict.fromkeys(edits))
-        text = self.text.apply(asked)  # raises where an edit does not fit the text or another edit
+        text = self.text.apply(asked)  # raises if an edit does not fit the text or another edit
         spans = [(self._offset(edit, first=True), self._offset(edit, first=False), edit) for edit in asked]
         pieces: list[_Piece] = []
         done = 0
@@ -252,7 +252,7 @@ class RewriteDraft:
         return RewriteDraft(self.original, text, tuple(pieces))
 
     def edits(self) -> tuple[TextEdit, ...]:
-        """All that was done, as edits of the original in the order of their places."""
+        """All changes, as edits of the original in the order of their places."""
         made: list[TextEdit] = []
         position, written = 0, ""
         for piece in (*self._pieces, _Piece("", len(self.original.text))):
@@ -265,7 +265,7 @@ class RewriteDraft:
         return tuple(edit for edit in made if edit.old_text != edit.new_text)
 
     def line(self, number: int) -> int | None:
-        """The present number of a line of the original, None where nothing of it is left."""
+        """The present number of a line of the original. None if nothing of it is left."""
         content = self.original.line(number)
         if not content.strip():
             return None
@@ -301,13 +301,13 @@ _ON = ("", "true", "1", "yes", "on")
 
 
 def check_switched_on(name: str, value: str) -> None:
-    """Refuses anything but "on", for changes that are made or not."""
+    """Refuses any value but "on", for changes without a value."""
     if value.lower() not in _ON:
         raise RewriteRefused(f"{value!r} is not a value for {name}", hint="Give the name without a value.")
 
 
 def whole_number(name: str, value: str, least: int = 1) -> int:
-    """The number that a change is asked for with; refused where it is not one, or too small."""
+    """The number in the value of a change; refused if it is no number, or too small."""
     try:
         number = int(value)
     except ValueError:

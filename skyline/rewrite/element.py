@@ -1,4 +1,4 @@
-"""One element of a list in brackets, such as an argument or an item of a mapping: taken out with its comma."""
+"""Removes one element of a list in brackets, such as an argument or an item of a mapping, with its comma."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from skyline.source.text import SourceText, SourceToken, TextEdit, offsets_of, t
 
 
 def without_keyword(module: Module, keyword: ast.keyword) -> tuple[TextEdit, ...]:
-    """A call without this argument: the inverse of ``add_keyword``."""
+    """Removes this argument from a call: the inverse of ``add_keyword``."""
     return without_element(module.source, *offsets_of(module.source, keyword), "()")
 
 
 def without_item(module: Module, key: ast.expr, value: ast.expr) -> tuple[TextEdit, ...]:
-    """A dictionary display without this item."""
+    """Removes this item from a dictionary display."""
     start, _ = offsets_of(module.source, key)
     _, end = offsets_of(module.source, value)
     return without_element(module.source, start, end, "{}")
 
 
 def without_element(source: SourceText, start: int, end: int, brackets: str) -> tuple[TextEdit, ...]:
-    """The list without the element between two offsets; its line goes with it where it has one of its own.
+    """Removes the element between two offsets from a list, with its line if it has one of its own.
 
     The other elements keep their lines, their comments and their commas.
     """
@@ -66,11 +66,11 @@ def _with_own_comma(
     tight = before.end == start and source.text[comma.end : comma.end + 1] == " "
     following = tokens_of(source).after(comma.end)
     assert following is not None
-    # An argument that was added before a mapping that is spread brought its own blank.
+    # An argument that was added before a spread mapping brought its own blank.
     spread = following.text == "**" and following.start < line_end
     if before.text == "," and not first_on_line and not tight and not spread:
         return before.end, comma.end
-    # The next element takes the place.
+    # The next element moves to the place of the removed one.
     in_between = any(comma.end <= token.start < following.start for token in comments)
     return start, comma.end if in_between else following.start
 
@@ -96,12 +96,12 @@ def _as_last(
         return (line_start, _next_line(source, end)) if own_lines else (start, end)
     comma_line, _ = _line_of(source, before.start)
     if not source.text[comma_line : before.start].strip() and not source.text[end:line_end].strip():
-        return comma_line, _next_line(source, end)  # commas stand at the starts of lines here
+        return comma_line, _next_line(source, end)  # commas are at the starts of lines here
     return before.start, line_end if own_comment and first_on_line else end
 
 
 def _line_of(source: SourceText, offset: int) -> tuple[int, int]:
-    """Where the line of a place begins and ends, before its newline."""
+    """The start and the end, before the newline, of the line of a place."""
     line, _ = source.position(offset)
     start = source.offset(line, 0)
     return start, start + len(source.line(line))

@@ -1,4 +1,4 @@
-"""A layer that is written as two in an ``nn.Sequential``: the calls that make it, and the way back."""
+"""A layer that is written as two in an ``nn.Sequential``: finds the calls that make it, and joins them again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OF_LINEAR = {"in_features", "out_features", "bias", "device", "dtype"}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pair:
-    """``nn.Sequential(first, second)``; ``between`` numbers go from one to the other."""
+    """``nn.Sequential(first, second)``; ``between`` is the width between the two layers."""
 
     module: Module
     whole: ast.Call
@@ -30,7 +30,7 @@ class Pair:
 
 
 Reader = Callable[[Module, ast.Call, ast.Call], int | None]
-"""Gives the numbers between the two layers of a pair, None where the two calls are no such pair."""
+"""Gives the width between the two layers of a pair. None if the two calls are no such pair."""
 
 
 def written_pairs(context: RewriteContext, read: Reader) -> list[Pair]:
@@ -51,7 +51,7 @@ def written_pairs(context: RewriteContext, read: Reader) -> list[Pair]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Made:
-    """The calls that make some layers: plain ones, and those that are written as pairs already."""
+    """The calls that make some layers: plain calls, and calls that are written as pairs already."""
 
     calls: tuple[tuple[Module, ast.Call], ...]
     pairs: tuple[Pair, ...]
@@ -60,7 +60,7 @@ class Made:
 def made_by(context: RewriteContext, layers: Sequence[ModuleFact], read: Reader) -> Made:
     """The calls that make these layers, all of one class.
 
-    Raises RewriteRefused where one cannot be found, or makes other layers as well.
+    Raises RewriteRefused if a call cannot be found, or also makes other layers.
     """
     pairs = written_pairs(context, read)
     halves = {id(call): pair for pair in pairs for call in (pair.first, pair.second)}
@@ -84,7 +84,7 @@ def made_by(context: RewriteContext, layers: Sequence[ModuleFact], read: Reader)
 def _calls(
     context: RewriteContext, layer: ModuleFact, halves: dict[int, Pair]
 ) -> list[tuple[Module, ast.Call]]:
-    """All calls on the line that made a layer; without a line the only one of the program."""
+    """All calls on the line that made a layer; without a line, the only such call of the program."""
     name = layer.class_name
     if layer.created_line is not None:
         module, line = context.place(layer.created_line)
@@ -126,7 +126,7 @@ def _check_no_others(context: RewriteContext, layer: ModuleFact, layers: Sequenc
 def argument(module: Module, call: ast.Call, name: str, position: int) -> ast.expr:
     """An argument that is written in the call.
 
-    Raises RewriteRefused where it is not, or where arguments are spread into the call.
+    Raises RewriteRefused if it is not, or if arguments are spread into the call.
     """
     spread = [*(each for each in call.args if isinstance(each, ast.Starred))]
     if spread or any(keyword.arg is None for keyword in call.keywords):
@@ -139,14 +139,14 @@ def argument(module: Module, call: ast.Call, name: str, position: int) -> ast.ex
 
 
 def is_plain_linear(call: ast.Call) -> bool:
-    """True of a call of ``nn.Linear`` that adds no bias, and takes nothing else that is its own."""
+    """True for a call of ``nn.Linear`` without a bias and without other options of its own."""
     bias = passed(call, "bias", 2).value
     known = len(call.args) <= 2 and {keyword.arg for keyword in call.keywords} <= _OF_LINEAR
     return known and isinstance(bias, ast.Constant) and bias.value is False
 
 
 def whole_literal(node: ast.expr | None) -> int | None:
-    """The value of a whole number that is written out."""
+    """The value of a literal whole number; None for anything else."""
     match node:
         case ast.Constant(value=int() as number) if not isinstance(number, bool):
             return number
@@ -155,13 +155,13 @@ def whole_literal(node: ast.expr | None) -> int | None:
 
 
 def placed_alike(module: Module, call: ast.Call, position: int) -> str:
-    """The arguments that put a second layer where the call puts its own; ``position`` is that of ``device``."""
+    """The device and dtype arguments of a call, for a second layer; ``position`` is the place of ``device``."""
     given = ((name, passed(call, name, position + at).value) for at, name in enumerate(("device", "dtype")))
     return "".join(f", {name}={written(module.source, value)}" for name, value in given if value is not None)
 
 
 def comma_after(module: Module, node: ast.expr | ast.keyword) -> int:
-    """Where the comma behind an argument is."""
+    """The offset of the comma behind an argument."""
     tokens = tokens_of(module.source)
     token = tokens.after(offsets_of(module.source, node)[1])
     while token is not None and token.text == ")":
@@ -173,19 +173,19 @@ def comma_after(module: Module, node: ast.expr | ast.keyword) -> int:
 
 
 def deleted(module: Module, start: int, end: int) -> TextEdit:
-    """The edit that takes text away."""
+    """The edit that deletes text."""
     return module.source.edit(module.source.span(start, end), "")
 
 
 def between_written(context: RewriteContext, read: Reader) -> str | None:
-    """The numbers between the layers of the first pair."""
+    """The width between the layers of the first pair."""
     return next((str(pair.between) for pair in written_pairs(context, read)), None)
 
 
 def joined(
     context: RewriteContext, read: Reader, join: Callable[[Pair], tuple[TextEdit, ...]]
 ) -> tuple[TextEdit, ...]:
-    """One layer in place of each pair; refused where the code takes one of them out of its container."""
+    """Replaces each pair by one layer; refused if the code takes one of them out of its container."""
     edits: list[TextEdit] = []
     for pair in written_pairs(context, read):
         _check_not_indexed(context, pair)

@@ -1,4 +1,4 @@
-"""Refuses what ``torch.func`` cannot compute for several models at once, or what would mix their runs."""
+"""Refuses code that ``torch.func`` cannot compute for several models at once, or that would mix their runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from skyline.source.text import Function, dotted, last_name, text_of
 _BY_ELEMENT = {
     "SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "ASGD", "Rprop",
 }  # fmt: skip
-"""Optimizers that update each number by its own gradient and state: stacked weights train as they do alone."""
+"""Optimizers that update each number by its own gradient and state: stacking the weights changes nothing."""
 UNBATCHED = ("LSTM", "GRU", "RNN", "SyncBatchNorm")
 _NAMES = {
     "autocast": "Number formats that autocast chooses are not compared with those of a run alone",
@@ -42,7 +42,7 @@ _TRAINS = {"step", "zero_grad", "backward", "exit"}
 
 
 def check_fusable(context: RewriteContext, made: Construction, within: Iteration) -> BackwardSite:
-    """The backward pass; raises RewriteRefused for the first cause that is found."""
+    """The backward pass; raises RewriteRefused for the first problem that is found."""
     used = framework(context)
     if used is not None:
         raise refusal(f"{used.title} drives the training", used.module, used.call)
@@ -86,7 +86,7 @@ def _check_backward(context: RewriteContext, within: Iteration) -> BackwardSite:
 
 
 def _check_calls(context: RewriteContext, made: Construction) -> None:
-    """Refuses calls that PyTorch cannot make for several models, or makes for all of them together."""
+    """Refuses calls that PyTorch cannot make for several models, or would make for all of them together."""
     for module, call in compiling_calls(context):
         raise refusal("The script compiles its model", module, call, hint="Remove the compilation first.")
     for each in checkpoint_calls(context):
@@ -105,7 +105,7 @@ def _check_calls(context: RewriteContext, made: Construction) -> None:
 
 
 def _check_layers(context: RewriteContext) -> None:
-    """Layers without a batching rule: those that ran, or those that the program makes where none is known."""
+    """Refuses layers without a batching rule: those that ran, or all in the program if none is recorded."""
     for one in context.profile.modules:
         if one.library and one.class_name in UNBATCHED:
             place = one.created_line
@@ -133,7 +133,7 @@ def _check_layers(context: RewriteContext) -> None:
 
 
 def _model_classes(context: RewriteContext) -> Iterator[tuple[Module, ast.ClassDef]]:
-    """The classes of the program that the trained model has modules of; all with a ``forward`` where none is known."""
+    """The classes of modules in the trained model; if unknown, all classes with a ``forward``."""
     known = {one.class_name for one in context.profile.modules if not one.library}
     for module, node in context.program.nodes_of(ast.ClassDef):
         if any(isinstance(each, Function) and each.name == "forward" for each in node.body) and (
@@ -143,7 +143,7 @@ def _model_classes(context: RewriteContext) -> Iterator[tuple[Module, ast.ClassD
 
 
 def _check_class(module: Module, owner: ast.ClassDef) -> None:
-    """No forward pass that keeps or reads values, and no random numbers other than initial parameters."""
+    """Refuses a forward pass that stores or reads values, and random numbers other than initial parameters."""
     for function in _reached(owner):
         for node in ast.walk(function):
             if not isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
@@ -203,7 +203,7 @@ def _reached(owner: ast.ClassDef) -> list[Function]:
 
 
 def _check_decisions(within: Iteration, site: BackwardSite) -> None:
-    """Raises RewriteRefused where the loss of one run decides how all of them train."""
+    """Raises RewriteRefused if the loss of one run decides how all of them train."""
     loss = dotted(site.loss)
     for region, node in within.nodes(ast.If, ast.While, ast.IfExp, ast.Assert):
         if node is within.loop:
@@ -218,7 +218,7 @@ def _check_decisions(within: Iteration, site: BackwardSite) -> None:
 
 
 def _trains(node: ast.If | ast.While) -> bool:
-    """True if a block leaves the loop, or calls or changes what trains."""
+    """True if a block leaves the loop, or calls or changes something that trains."""
     for each in ast.walk(node):
         if isinstance(each, ast.Break | ast.Continue | ast.Return | ast.Raise):
             return True

@@ -1,4 +1,4 @@
-"""Makes something of a library usable in a file: through what is imported already, or by one more import."""
+"""Makes a name of a library usable in a file, through an import that is there or one more."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from skyline.source.program import Module
 from skyline.source.scope import Binding, BindingKind, NameScope
 from skyline.source.text import Function, TextEdit, is_text
 
-# Modules that are there once their package is: ``import torch`` is enough to write ``torch.nn.functional``.
+# Modules that are loaded with their package: ``import torch`` is enough to write ``torch.nn.functional``.
 _COME_ALONG = {
     *("torch.nn", "torch.nn.functional", "torch.optim", "torch.amp", "torch.cuda", "torch.cuda.amp"),
     *("torch.backends", "torch.backends.cudnn", "torch.backends.cuda", "torch.backends.cuda.matmul"),
@@ -20,7 +20,7 @@ _COME_ALONG = {
 
 @dataclass(frozen=True, slots=True)
 class Usable:
-    """How to write something at a place (``text``), and the edits that this takes."""
+    """The way to write a name at a place (``text``), and the edits that it needs."""
 
     text: str
     edits: tuple[TextEdit, ...] = ()
@@ -29,9 +29,9 @@ class Usable:
 def usable(module: Module, target: str, at: ast.AST, *, behind: bool = False) -> Usable:
     """A name for ``target`` in the code at a place, or directly ``behind`` it.
 
-    ``target`` is dotted, as ``torch.autocast``; where the module that has it must be imported by itself a colon
-    parts the two: ``torch.utils.checkpoint:checkpoint``. An import that is there is used under whatever name it
-    has; without one an import is added next to those of the same package, under another name where its own is taken.
+    ``target`` is dotted, as ``torch.autocast``. If its module must be imported separately, a colon separates
+    the two: ``torch.utils.checkpoint:checkpoint``. An existing import is used under its name. Without one, an
+    import is added next to those of the same package, under another name if its own is taken.
     """
     package, _, attribute = target.partition(":")
     if not attribute:
@@ -53,7 +53,7 @@ def usable(module: Module, target: str, at: ast.AST, *, behind: bool = False) ->
 
 
 def _imported(module: Module, package: str, whole: str, at: ast.AST, behind: bool) -> str:
-    """The text by which an import that is there gives ``whole``, the shortest; empty without one."""
+    """The shortest text that gives ``whole`` through an existing import; empty without one."""
     found: list[str] = []
     scope: NameScope | None = module.scope(at)
     names = {name for each in _chain(scope) for name in each.bindings}
@@ -76,7 +76,7 @@ def _imported(module: Module, package: str, whole: str, at: ast.AST, behind: boo
 
 
 def _reaches(module: Module, path: str, package: str) -> bool:
-    """True if the module ``package`` can be had as an attribute of what an import named ``path``."""
+    """True if an import of ``path`` gives access to the module ``package`` as an attribute."""
     if package == path or not package.startswith(f"{path}.") or package in _COME_ALONG:
         return True
     return any(
@@ -102,7 +102,7 @@ def _meaning(binding: Binding, name: str) -> str:
 
 
 def _is_sure(module: Module, holder: NameScope, binding: Binding, at: ast.AST, behind: bool) -> bool:
-    """True if an import has surely been carried out when the place is reached."""
+    """True if an import has certainly run before the place is reached."""
     if binding.kind is not BindingKind.IMPORTED or binding.conditional:
         return False
     if any(isinstance(around, ast.Try) for around in module.around(binding.node)):
@@ -116,7 +116,7 @@ def _is_sure(module: Module, holder: NameScope, binding: Binding, at: ast.AST, b
 
 
 def free_name(module: Module, name: str, package: str) -> str:
-    """The name, or one like it, that nothing in the file is called by."""
+    """The name, or a similar one, that the file does not use."""
     taken = {each.id for each in module.nodes if isinstance(each, ast.Name)}
     taken |= {each.arg for each in module.nodes if isinstance(each, ast.arg)}
     for scope in {id(scope): scope for scope in module.scopes.values()}.values():
@@ -127,12 +127,12 @@ def free_name(module: Module, name: str, package: str) -> str:
 
 
 def added_at(module: Module, statement: str, package: str) -> tuple[TextEdit, ...]:
-    """The edit that adds an import where imports live, for code behind all of them."""
+    """The edit that adds an import at the usual place, for code behind all imports."""
     return _added(module, statement, package, module.tree.body[-1], behind=True)
 
 
 def _added(module: Module, statement: str, package: str, at: ast.AST, behind: bool) -> tuple[TextEdit, ...]:
-    """The edit that adds an import where imports live."""
+    """The edit that adds an import at the usual place."""
     root = package.partition(".")[0]
     outermost = _outermost(module, at)
     limit = _end(outermost) + 1 if behind else _line(outermost)

@@ -1,4 +1,4 @@
-"""All the edits that a question asks for, together, and the parts of it that are refused."""
+"""All the edits that a question asks for, combined, and the parts of it that are refused."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Analysed(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A part of the question that is not rewritten, and why; ``snippet`` is code to write by hand, if any."""
+    """A part of the question that is not rewritten, and the reason; ``snippet`` is code to write by hand."""
 
     name: str
     reason: str
@@ -45,26 +45,26 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class RewritePlan:
-    """Edits that can be made together, in the order of file and place, and what is left out."""
+    """Edits that can be made together, in the order of file and place, and the refused parts."""
 
     edits: tuple[TextEdit, ...]
     refused: tuple[Refused, ...] = ()
     notes: tuple[str, ...] = ()
-    """What to know of the changes that are made: how the script is started now, what a batch is."""
+    """Consequences of the changes that the person must know, such as the new start command or the new batch."""
 
 
 def plan(analysis: Analysed, question: Question, read: ReadText) -> RewritePlan:
     """The edits for a question; ``read`` gives the present text of a file.
 
-    Parts are carried out in the order of their rewrites, however they were asked for, each on what the ones before
-    it left; the edits are of the texts as they are. Parts are refused one by one, each with its reason; none of the
-    edits of a refused part are in the plan.
+    Rewrites run in their own order, not in the order of the question, each on the text that the previous ones
+    left. The edits apply to the present texts. Parts are refused one by one, each with its reason; the plan
+    contains no edits of a refused part.
     """
     asked = [("batch_size", str(question.batch_size))] if question.batch_size is not None else []
     asked += [(choice.name, choice.value) for choice in question.choices]
 
     def default(name: str) -> str:
-        # The code gets the very value that was predicted.
+        # The code gets exactly the value that was predicted.
         return whatifs()[name].detect(analysis.baseline).default if name in whatifs() else ""
 
     return carry_out(RewriteContext(analysis.profile, read), asked, default)
@@ -75,7 +75,7 @@ def carry_out(
     asked: Sequence[tuple[str, str]],
     default: Callable[[str], str] = lambda name: "",
 ) -> RewritePlan:
-    """The edits for changes by name and value, see ``plan``; ``default`` gives the value where none is asked for."""
+    """The edits for changes by name and value, see ``plan``; ``default`` gives a missing value."""
     order = {name: index for index, name in enumerate(entries())}
     refused: dict[int, Refused] = {}
     done: set[str] = set()
@@ -109,12 +109,12 @@ def _snippet(error: SkylineError, name: str, value: str) -> str:
         return own
     try:
         return entry.snippet(value)
-    except SkylineError:  # there is no code for a value that is none
+    except SkylineError:  # there is no code for an invalid value
         return ""
 
 
 def diff(planned: RewritePlan, read: ReadText, folder: str | None = None) -> str:
-    """The edits of a plan as one unified diff, newlines as in the files.
+    """The edits of a plan as one unified diff, with newlines as in the files.
 
     Paths are relative to ``folder`` (None: the working directory) for files in it, so that the diff applies there.
     """
@@ -134,7 +134,7 @@ def diff(planned: RewritePlan, read: ReadText, folder: str | None = None) -> str
 
 
 def _by_cell(before: SourceText, after: SourceText, label: str) -> Iterator[str]:
-    """The changes of each cell by themselves, with the lines of the cell."""
+    """The changes of each cell, with the cell's line numbers."""
     cells = zip(cells_of(before.text), cells_of(after.text), strict=True)
     for number, (old, new) in enumerate(cells, 1):
         if old != new:

@@ -28,11 +28,11 @@ if {1}.cuda.is_available():
 if {0}.get_rank() > 0:  # the first rank alone reports
     {4}.stdout = open({3}.devnull, "w")"""
 _SILENT = {"wandb": '    {3}.environ["WANDB_MODE"] = "disabled"', "logging": "    {5}.disable()"}
-"""By the package that is imported, what further ranks do at the start."""
+"""The lines that silence further ranks at the start, by the package that is imported."""
 
 
 def started(context: RewriteContext) -> tuple[TextEdit, ...]:
-    """The process group, its end, the device, and the silence of further ranks."""
+    """Adds the start and end of the process group, the device, and lines that silence further ranks."""
     imported = {
         name.partition(".")[0]
         for _, node in context.program.nodes_of(ast.Import, ast.ImportFrom)
@@ -46,7 +46,7 @@ def started(context: RewriteContext) -> tuple[TextEdit, ...]:
 
 
 def settled(site: ModelSite) -> ModelSite:
-    """Behind ``net = model.to(device)``, which moves the model itself: its parameters are there then."""
+    """The site after ``net = model.to(device)``, which moves the model itself: its parameters exist there."""
     suite = suite_of(site.module, site.statement)
     for each in suite[suite.index(site.statement) + 1 :]:
         call = each.value if isinstance(each, ast.Assign) else None
@@ -67,9 +67,9 @@ def one_writer(
     within: Iteration,
     beforehand: Callable[[FileWrite], Sequence[str]] = lambda _: (),
 ) -> list[TextEdit]:
-    """Files are written by the first rank; the others wait for it before anything is read back.
+    """Lets only the first rank write files; the others wait for it before anything is read back.
 
-    ``beforehand`` gives the lines that all ranks carry out before a file is written.
+    ``beforehand`` gives the lines that all ranks run before a file is written.
     """
     edits: list[TextEdit] = []
     forward = {id(use.node) for use in uses if use.is_forward or use.holder.function is not None}
@@ -96,7 +96,7 @@ def one_writer(
 
 
 def first_rank_first(context: RewriteContext) -> list[TextEdit]:
-    """Downloads are done by the first rank, while the others wait; they then find the files."""
+    """Lets the first rank download files while the others wait; the others then find the files."""
     edits: list[TextEdit] = []
     done: set[int] = set()
     for module, call in context.program.nodes_of(ast.Call):
@@ -124,7 +124,7 @@ def first_rank_first(context: RewriteContext) -> list[TextEdit]:
 
 
 def notes_of_ranks(context: RewriteContext, count: int) -> tuple[str, ...]:
-    """The command that starts the rewritten script, and the meaning of a batch and a loss then."""
+    """The command that starts the rewritten script, and the meaning of a batch and a loss in it."""
     script = _file(context)
     size = context.profile.batch_size
     batch = f"batch of {size}, so that an update goes over {count * size}" if size else "whole batch"
@@ -148,7 +148,7 @@ def notes_of_ranks(context: RewriteContext, count: int) -> tuple[str, ...]:
 
 
 def notes_of_a_distributed_script(context: RewriteContext, count: int) -> tuple[str, ...]:
-    """The command for a script that is one of several processes already."""
+    """The command that starts a script which is one of several processes already."""
     for _, call in context.program.nodes_of(ast.Call):
         if last_name(call.func) == "spawn" and len(call.args) + len(call.keywords) > 1:
             return (f"it starts its own processes: python {_file(context)}",)
@@ -164,5 +164,5 @@ def _file(context: RewriteContext) -> str:
 
 
 def _is_state(use: ModelUse) -> bool:
-    """True for ``model.state_dict``, whose value is made before the file is written."""
+    """True for ``model.state_dict``, whose value is computed before the file is written."""
     return isinstance(use.parent, ast.Attribute) and use.parent.attr == "state_dict"

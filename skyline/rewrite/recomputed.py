@@ -1,4 +1,4 @@
-"""Blocks of the model that are computed again in the backward pass, and their calls without that."""
+"""Finds blocks of the model that are recomputed in the backward pass, and restores their plain calls."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from skyline.source.text import Function, TextEdit, last_name, offsets_of, text_
 
 _CHECKPOINT = "torch.utils.checkpoint.checkpoint"
 _OWN = {"use_reentrant", "preserve_rng_state", "context_fn", "determinism_check", "debug", "early_stop"}
-"""Arguments that ``checkpoint`` takes for itself."""
+"""Arguments of ``checkpoint`` itself."""
 _BLOCKS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CheckpointCall:
-    """One ``checkpoint(block, x)``; ``choice`` is the ``… if index < 2 else block(x)`` that it is part of, if any."""
+    """One ``checkpoint(block, x)``; ``choice`` is the ``… if index < 2 else block(x)`` around it, if any."""
 
     module: Module
     call: ast.Call
@@ -53,7 +53,7 @@ def checkpoint_calls(context: RewriteContext) -> list[CheckpointCall]:
 
 
 def without_checkpoints(context: RewriteContext) -> tuple[TextEdit, ...]:
-    """The blocks called plainly; refused where a condition of the script chooses between both ways."""
+    """Calls the blocks plainly; refused if a condition of the script chooses between both ways."""
     calls = checkpoint_calls(context)
     for each in calls:
         _check(each)
@@ -79,7 +79,7 @@ def _plain(call: ast.Call) -> ast.Call:
 
 
 def _next(context: RewriteContext, left: int) -> tuple[TextEdit, ...]:
-    """The first call that is left, and the loop that it stands in."""
+    """Restores the first remaining call, with its loop."""
     found = checkpoint_calls(context)
     if len(found) != left:
         return ()
@@ -101,7 +101,7 @@ def _without_own(context: RewriteContext, name: str) -> tuple[TextEdit, ...]:
 
 
 def _called_plainly(context: RewriteContext) -> tuple[TextEdit, ...]:
-    """``checkpoint(block, x)`` becomes ``block(x)``; a line break behind the block stays."""
+    """Turns ``checkpoint(block, x)`` into ``block(x)``; a line break behind the block stays."""
     site = checkpoint_calls(context)[0]
     source, call = site.module.source, site.call
     start, end = offsets_of(source, call)
@@ -125,7 +125,7 @@ def _called_plainly(context: RewriteContext) -> tuple[TextEdit, ...]:
 
 
 def _without_choice(module: Module, choice: ast.IfExp) -> tuple[TextEdit, ...]:
-    """The alternative in place of a choice, without the brackets around it that only the choice needed."""
+    """Replaces a choice by its alternative, without brackets that only the choice needed."""
     source, tokens = module.source, tokens_of(module.source)
     start, end = offsets_of(source, choice)
     begin, finish = offsets_of(source, choice.orelse)
@@ -150,7 +150,7 @@ def _without_choice(module: Module, choice: ast.IfExp) -> tuple[TextEdit, ...]:
 
 
 def _without_index(site: CheckpointCall, loop: ast.For) -> tuple[TextEdit, ...]:
-    """``for block in blocks`` where ``for index, block in enumerate(blocks)`` numbers them for the choice alone."""
+    """Writes ``for block in blocks`` if ``enumerate`` numbered the blocks for the choice alone."""
     module, choice = site.module, site.choice
     function = next((each for each in module.around(loop) if isinstance(each, Function)), module.tree)
     match loop.target, loop.iter, choice:
@@ -174,7 +174,7 @@ def _without_index(site: CheckpointCall, loop: ast.For) -> tuple[TextEdit, ...]:
 
 
 def _is_whole(site: CheckpointCall, loop: ast.For) -> bool:
-    """True if a loop does nothing but call the blocks of an ``nn.Sequential`` one after another."""
+    """True if a loop only calls the blocks of an ``nn.Sequential`` one after another."""
     holder = _holder(loop)
     made = own_values(site.module, holder)
     if len(made) != 1 or not isinstance(made[0], ast.Call) or last_name(made[0].func) != "Sequential":

@@ -1,4 +1,4 @@
-"""Finds the rewrites: each module of the catalogue binds one or a table of them, and other packages install more."""
+"""Finds the rewrites: each catalogue module defines one or a table of them, and other packages install more."""
 
 from __future__ import annotations
 
@@ -25,43 +25,43 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 Rewrite = Callable[[RewriteContext, str], tuple[TextEdit, ...]]
-"""Takes the value asked for, as text; gives the edits, none where all is as asked, or raises RewriteRefused."""
+"""Takes the value asked for, as text; gives the edits, none if the code is as asked, or raises RewriteRefused."""
 
 Snippet = Callable[[str], str]
 """Takes the value asked for; gives code."""
 
 Present = Callable[[RewriteContext], str | None]
-"""Gives the value that the code has now (``bf16``, ``2``, ``on``), None where the change is not in the code."""
+"""Gives the value in the code (``bf16``, ``2``, ``on``). None if the code does not have the change."""
 
 Notes = Callable[[RewriteContext, str], tuple[str, ...]]
-"""Takes the value asked for; gives what a person must know of the change, such as how the script is started now."""
+"""Takes the value asked for; gives consequences that a person must know, such as the new start command."""
 
 Remove = Callable[[RewriteContext], tuple[TextEdit, ...]]
-"""Gives the edits that take the change out of the code, or raises RewriteRefused."""
+"""Gives the edits that remove the change from the code, or raises RewriteRefused."""
 
 
 @dataclass(frozen=True, slots=True)
 class RewriteEntry:
-    """One rewrite; of several together the one of the lowest ``order`` is carried out first, then by name."""
+    """One rewrite; several together run in the order of ``order``, lowest first, then by name."""
 
     name: str
     rewrite: Rewrite
     order: int = _USUAL_ORDER
     snippet: Snippet | None = None
-    """What to write by hand where the rewrite is refused and says nothing else."""
+    """The code to write by hand if the rewrite is refused without code of its own."""
     present: Present | None = None
     remove: Remove | None = None
-    """Both, or neither: without them the change is never found in the code, and cannot be taken out."""
+    """Set with ``present`` or not at all: without them the change is never detected, and cannot be removed."""
     notes: Notes | None = None
     notes_unchanged: Notes | None = None
-    """For code that has the change already, such as how such a script is started."""
+    """Notes for code that has the change already, such as its start command."""
 
     @classmethod
     def of(cls, module: ModuleType) -> RewriteEntry | None:
-        """A module that binds ``NAME`` and ``rewrite``, maybe ``ORDER``, ``snippet``, ``present`` and ``remove``."""
+        """The entry of a module with ``NAME`` and ``rewrite``; the other attributes are optional."""
         name: str | None = getattr(module, "NAME", None)
         present: Present | None = getattr(module, "present", None)
-        # A module may have imported a function of this name for its own use.
+        # A module may have imported a function of this name for other purposes.
         remove: Remove | None = getattr(module, "remove", None) if present is not None else None
         rewrite: Rewrite | None = getattr(module, "rewrite", None)
         if name is None or rewrite is None:
@@ -78,7 +78,7 @@ class RewriteEntry:
         )
 
     def carried_out(self, context: RewriteContext, value: str) -> RewriteContext:
-        """The context of the next rewrite; raises RewriteRefused where the edits would not leave Python behind."""
+        """The context of the next rewrite; raises RewriteRefused if the edited file would not be valid Python."""
         edits = self.rewrite(context.again(), value)
         made = context.edited(edits)
         for path in dict.fromkeys(edit.span.file for edit in edits):
@@ -118,30 +118,30 @@ def _found() -> tuple[dict[str, RewriteEntry], tuple[str, ...]]:
 
 
 def entries() -> dict[str, RewriteEntry]:
-    """All known rewrites by the name of the what-if that they carry out, in the order of being carried out."""
+    """All known rewrites in the order in which they run, by the name of the what-if."""
     return _found()[0]
 
 
 def entry_named(name: str) -> RewriteEntry | None:
-    """The rewrite that carries out a what-if; the others are not imported where a module has that name."""
+    """The rewrite of a what-if; if a module has this name, the others are not imported."""
     own = RewriteEntry.of(import_module(f"{catalogue.__name__}.{name}")) if name in _modules() else None
     return own or entries().get(name)
 
 
 def problems() -> tuple[str, ...]:
-    """Rewrites of other packages that are not usable, with the reasons."""
+    """Unusable rewrites of other packages, with the reasons."""
     return _found()[1]
 
 
 def _lacking(module: Any) -> str:
-    """The missing parts of a rewrite module in words; empty where it is complete."""
+    """The missing parts of a rewrite module in words; empty if it is complete."""
     if not isinstance(getattr(module, "NAME", None), str) or not callable(getattr(module, "rewrite", None)):
         return "a module with NAME and rewrite(context, value) is wanted"
     return "" if isinstance(getattr(module, "ORDER", 0), int) else "its ORDER is not a number"
 
 
 def _guarded(entry: RewriteEntry, source: str) -> RewriteEntry:
-    """Whatever a rewrite of another package raises becomes a refusal."""
+    """Turns any exception of another package's rewrite into a refusal."""
 
     def guarded(function: Callable[P, R]) -> Callable[P, R]:
         def call(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -1,4 +1,4 @@
-"""Takes changes out of the code again: edits, or the reasons why they have to be removed by hand."""
+"""Removes changes from the code: edits, or the reasons why a person has to remove them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from skyline.source.text import SourceText, TextEdit, names_in, parse
 
 
 def removals(analysis: Analysed, names: Sequence[str], read: ReadText) -> RewritePlan:
-    """The edits that take changes out of the code together; ``read`` gives the present text of a file."""
+    """The edits that remove changes together; ``read`` gives the present text of a file."""
     return taken_out(RewriteContext(analysis.profile, read), names)
 
 
 def taken_out(context: RewriteContext, names: Sequence[str]) -> RewritePlan:
-    """The edits that take changes out of the code together, and those that are refused with their reasons."""
+    """The edits that remove changes together, and the refused changes with their reasons."""
     context = context.tolerant()
     order = {name: index for index, name in enumerate(entries())}
     refused: dict[str, Refused] = {}
@@ -37,7 +37,7 @@ def taken_out(context: RewriteContext, names: Sequence[str]) -> RewritePlan:
 
 
 def present(context: RewriteContext, name: str) -> str | None:
-    """The value with which a change is in the code; None where it is not, or unknown."""
+    """The value of a change in the code. None if the code does not have it, or if that is unknown."""
     entry = entry_named(name)
     if entry is None or entry.present is None:
         return None
@@ -48,16 +48,16 @@ def present(context: RewriteContext, name: str) -> str | None:
 
 
 def removal_edits(context: RewriteContext, name: str) -> tuple[TextEdit, ...] | None:
-    """The edits that take one change out; None where Skyline cannot take such a change out anywhere.
+    """The edits that remove one change. None if Skyline cannot remove this kind of change from any code.
 
-    Raises RewriteRefused with the reason where it cannot be taken out here.
+    Raises RewriteRefused with the reason if it cannot be removed from this code.
     """
     entry = entry_named(name)
     return None if entry is None or entry.remove is None else _without(context.tolerant(), entry).edits()
 
 
 def reason_of(error: SkylineError) -> str:
-    """Why something is refused and what to do next, as sentences that name the place in the code."""
+    """The reason of a refusal and the next step, as sentences with the place in the code."""
     where = f" ({error.file}:{error.line})" if error.file and error.line else ""
     hint = f" {error.hint}" if error.hint else ""
     return f"{error.message.rstrip('.')}{where}.{hint}"
@@ -73,7 +73,7 @@ def _taken_out(context: RewriteContext, name: str) -> RewriteContext:
 
 
 def _without(context: RewriteContext, entry: RewriteEntry) -> RewriteContext:
-    """The context of the next removal; raises RewriteRefused where the edits would not leave Python behind."""
+    """The context of the next removal; raises RewriteRefused if the edited file would not be valid Python."""
     assert entry.remove is not None
     edits = entry.remove(context.again())
     if not edits:
@@ -97,14 +97,14 @@ _ADDED = {
     (_HOOKS, "fp16_compress_hook"),
     (_HOOKS, "bf16_compress_hook"),
 }
-"""Names that rewrites import from modules; everything else they reach through a package."""
+"""Names that rewrites import from modules; they reach all others through a package."""
 _PACKAGES = ("torch", "torch_pruning")
 
 
 def idle_imports(before: SourceText, after: SourceText) -> tuple[TextEdit, ...]:
-    """The edits of ``after`` that remove imports which only the code that is gone used.
+    """The edits of ``after`` that remove imports which only the removed code used.
 
-    An import goes only where it reads, and stands, exactly as a rewrite would have added it.
+    An import is removed only if its text and place are exactly as a rewrite would have added it.
     """
     edits: tuple[TextEdit, ...] = ()
     module = Module.of(after)
@@ -116,7 +116,7 @@ def idle_imports(before: SourceText, after: SourceText) -> tuple[TextEdit, ...]:
 
 
 def _used(module: Module) -> set[str]:
-    """The names that a file reads, or offers to others by ``__all__``."""
+    """The names that a file reads, or exports by ``__all__``."""
     names = set(names_in([module.tree], ast.Load))
     offered = (
         node.value
@@ -141,7 +141,7 @@ def _binds_only(statement: ast.stmt, name: str) -> bool:
 
 
 def _is_as_added(module: Module, statement: ast.stmt) -> bool:
-    """True if a rewrite, asked for this import in the file without it, would write this very file."""
+    """True if a rewrite that adds this import to the file without it would write exactly this file."""
     if len(module.tree.body) < 2:
         return False
     without = module.source.apply(remove(module, statement))

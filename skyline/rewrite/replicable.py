@@ -1,4 +1,4 @@
-"""Refuses what goes wrong without an error once several processes train replicas of one model."""
+"""Refuses code that fails silently once several processes train replicas of one model."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _last(node: ast.Name | ast.Attribute | ast.alias) -> str:
 
 
 def check_program(context: RewriteContext, within: Iteration) -> None:
-    """Refuses several processes, services, optimizers and backward passes, and rates that go by one rank's loss."""
+    """Refuses own processes, services, several optimizers or passes, and rates that follow one rank's loss."""
     used = framework(context)
     if used is not None:
         raise refusal(f"{used.title} starts the processes itself", used.module, used.call)
@@ -95,7 +95,7 @@ def _check_ends(within: Iteration) -> None:
 
 
 def check_frozen(context: RewriteContext, site: ModelSite, within: Iteration) -> None:
-    """Refuses parameters that are frozen or trained later: the wrapper asks once which ones are trained."""
+    """Refuses parameters that are frozen or unfrozen later: the wrapper checks only once which ones train."""
     inside = {id(node) for _, node in within.nodes(ast.AST)}
     for module, node in context.program.nodes_of(ast.Attribute):
         parent = module.parents[node]
@@ -111,10 +111,10 @@ def check_frozen(context: RewriteContext, site: ModelSite, within: Iteration) ->
 
 
 def own_devices(context: RewriteContext) -> list[TextEdit]:
-    """``cuda`` in place of ``cuda:0``: every process has its own.
+    """The edits that replace ``cuda:0`` by ``cuda``, since every process has its own GPU.
 
     Raises:
-        RewriteRefused: another device, or one that is computed, is named.
+        RewriteRefused: the code names another device, or computes it.
     """
     edits: list[TextEdit] = []
     for module, node in context.program.nodes_of(ast.Constant):
@@ -140,5 +140,5 @@ def own_devices(context: RewriteContext) -> list[TextEdit]:
 
 
 def _names_device(call: ast.Call) -> bool:
-    """True for ``x.cuda(device)``, where the device is made elsewhere."""
+    """True for ``x.cuda(device)`` with a device that is made elsewhere."""
     return isinstance(call.args[0], ast.Name) and "device" in call.args[0].id.lower()

@@ -1,4 +1,4 @@
-"""A gradient scaler in a training loop: made before it, around backward, clipping and step."""
+"""Adds a gradient scaler to a training loop: before the loop, and around backward, clipping and step."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from skyline.source.text import Function, TextEdit, dotted, last_name, offsets_o
 
 _CLIPPING = {"clip_grad_norm_", "clip_grad_value_"}
 _FIRST_GENERAL = (2, 3)
-"""The PyTorch that has ``torch.amp.GradScaler`` for any device."""
+"""The first version of PyTorch with ``torch.amp.GradScaler`` for any device."""
 
 
 def scaled(
@@ -75,7 +75,7 @@ def _check(site: ForwardSite, stepping: StepSite, within: Iteration) -> None:
 def _made(
     context: RewriteContext, site: ForwardSite, stepping: StepSite, name: str, device: Usable
 ) -> tuple[TextEdit, ...]:
-    """The scaler itself, where it outlives the epochs: before the outermost loop, or in the file's own scope."""
+    """Makes the scaler where it outlives the epochs: before the outermost loop, or at the file's top level."""
     module = site.module
     before = _outermost_loop(context, module, stepping.region.node)
     kind = device.text
@@ -92,13 +92,13 @@ def _made(
 
 
 def _outermost_loop(context: RewriteContext, module: Module, node: ast.AST) -> ast.stmt | None:
-    """The outermost loop around the training's, where that stands in the file or function that is entered once."""
+    """The outermost loop around the training loop, if its file or function is entered only once."""
     if isinstance(node, Function):
         return None
     found: ast.AST = node
     for around in module.around(node):
         if isinstance(around, Function):
-            # A function that is called in a loop, or that is given its optimizer, is called once per epoch.
+            # A function that is called in a loop, or that takes the optimizer, is called once per epoch.
             given = {
                 each.arg for each in (*around.args.posonlyargs, *around.args.args, *around.args.kwonlyargs)
             }
@@ -127,7 +127,7 @@ _ATOMS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call)
 
 
 def unscaled(module: Module, scaler: str) -> tuple[TextEdit, ...]:
-    """The file without a scaler of this name; refused where it is used for more than scaling, stepping and updating."""
+    """Removes the scaler of this name; refused if it does more than scale, step and update."""
     edits: list[TextEdit] = []
     gone: list[ast.stmt] = []
     for node in module.nodes:
@@ -157,7 +157,7 @@ def unscaled(module: Module, scaler: str) -> tuple[TextEdit, ...]:
 def _plain_loss(module: Module, call: ast.Call, given: ast.expr) -> tuple[TextEdit, ...]:
     if isinstance(given, _ATOMS):
         return without_call(module, call, given)
-    # The brackets of the call are what the expression needs around it.
+    # The expression needs the brackets of the call around it.
     start, end = offsets_of(module.source, call.func)
     return (module.source.edit(module.source.span(start, end), ""),)
 

@@ -1,4 +1,4 @@
-"""Each rank gets its own share of the samples: through a sampler, or through random numbers of its own."""
+"""Gives each rank its own share of the samples, through a sampler or through its own random numbers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _REPEATS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.For, 
 
 
 def shared(context: RewriteContext, within: Iteration, site: ModelSite) -> list[TextEdit]:
-    """Through a sampler if the program makes a loader, or the run saw one; else through random numbers."""
+    """Uses a sampler if the program makes a loader or the run saw one, else random numbers."""
     made = any(is_loader(module, call.func) for module, call in loader_calls(context.program))
     if made or context.profile.loaders:
         return _shared_by_sampler(context, within)
@@ -36,7 +36,7 @@ def shared(context: RewriteContext, within: Iteration, site: ModelSite) -> list[
 
 
 def _shared_by_sampler(context: RewriteContext, within: Iteration) -> list[TextEdit]:
-    """A DistributedSampler in the training's loader, which takes over its shuffling, and the count of its epochs."""
+    """Adds a DistributedSampler to the training's loader, which takes over the shuffling, and counts epochs."""
     module, call = training_loader(context)
     dataset = _dataset(context, module, call)
     shuffle = keyword_of(call, "shuffle")
@@ -55,7 +55,7 @@ def _shared_by_sampler(context: RewriteContext, within: Iteration) -> list[TextE
         edits += add_keyword(module.source, call, given)
     if shuffles:
         _check_only_loader(context, module, call, within, name)
-        # The sampler counts by itself, since the loop may know no number of its epoch.
+        # The sampler counts the epochs itself, since the loop may have no epoch number.
         edits += insert_before(
             within.module, within.loop, f"{name}.sampler.set_epoch({name}.sampler.epoch + 1)"
         )
@@ -63,7 +63,7 @@ def _shared_by_sampler(context: RewriteContext, within: Iteration) -> list[TextE
 
 
 def _dataset(context: RewriteContext, module: Module, call: ast.Call) -> str:
-    """The text of the loader's dataset; refused where the samples cannot be shared out by their numbers."""
+    """The text of the loader's dataset; refused if the samples cannot be divided by index."""
     for name in ("sampler", "batch_sampler"):
         if keyword_of(call, name) is not None:
             raise refusal(
@@ -109,7 +109,7 @@ def _is_stream(context: RewriteContext, module: Module, dataset: ast.expr) -> bo
 
 
 def _iterated(made_in: Module, call: ast.Call, within: Iteration) -> str:
-    """The name by which the training loop goes over the loader."""
+    """The training loop's name for the loader."""
     loop, module = within.loop, within.module
     source = loop.iter if isinstance(loop, ast.For | ast.AsyncFor) else loop.test
     for _ in range(3):
@@ -140,7 +140,7 @@ def _names_of(module: Module, call: ast.Call) -> set[str]:
 def _check_only_loader(
     context: RewriteContext, made_in: Module, call: ast.Call, within: Iteration, name: str
 ) -> None:
-    """Refuses a loop that also goes over another loader, as a function for training and evaluation does."""
+    """Refuses a loop that also goes over another loader, as in a function for both training and evaluation."""
     module = within.module
     function = next((each for each in module.around(within.loop) if isinstance(each, Function)), None)
     if function is None or name not in {each.arg for each in parameters_of(function)}:
@@ -155,7 +155,7 @@ def _check_only_loader(
 
 
 def _is_of_model(module: Module, call: ast.Call) -> bool:
-    """True in a class with a forward pass, whose random numbers are noise and no batch."""
+    """True in a class with a forward pass, whose random numbers are noise and not a batch."""
     return any(
         isinstance(each, Function) and each.name == "forward"
         for around in module.around(call)
@@ -165,10 +165,10 @@ def _is_of_model(module: Module, call: ast.Call) -> bool:
 
 
 def _shared_by_chance(context: RewriteContext, within: Iteration, site: ModelSite) -> list[TextEdit]:
-    """Random numbers of their own for the ranks of a script that draws its batches by chance.
+    """Gives each rank its own random numbers, for a script that draws its batches at random.
 
     Raises:
-        RewriteRefused: the loop draws nothing with PyTorch's own generator, or the data is split by chance later on.
+        RewriteRefused: the loop does not use PyTorch's generator, or the data is split at random later on.
     """
     draws = [
         call

@@ -1,4 +1,4 @@
-"""Takes a block away from around its statements, and a call from around what it is given: the inverse of wrapping."""
+"""Removes a block around statements, or a call around its argument: the inverse of wrapping."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _ATOMS = (
 
 
 def unwrap(module: Module, block: ast.With | ast.For) -> tuple[TextEdit, ...]:
-    """The statements of a block one level further out, without its header.
+    """Moves the statements of a block one level out, and removes its header.
 
-    Everything is moved by deletions at the starts of lines; lines that begin inside a string stay as they are.
+    All lines are moved by deletions at their starts; lines that begin inside a string stay as they are.
     """
     source, first, last = module.source, block.body[0], block.body[-1]
     start, _ = offsets_of(source, block)
@@ -38,7 +38,7 @@ def unwrap(module: Module, block: ast.With | ast.For) -> tuple[TextEdit, ...]:
     inner = source.line(body_line)[:body_column]
     unit = inner[len(indent) :]
     below = _below_header(module, block)
-    # Comments between the header and the first statement stay, and move with the others.
+    # Comments between the header and the first statement stay, and move with the statements.
     header_line, _ = source.position(below)
     edits = [source.edit(source.span(source.offset(line, 0), below), "")]
     in_string = tokens.in_string()
@@ -47,7 +47,7 @@ def unwrap(module: Module, block: ast.With | ast.For) -> tuple[TextEdit, ...]:
         text = source.line(number)
         if number in in_string or not text.strip():
             continue
-        # A line in brackets, or a comment, may stand further out than the statements do.
+        # A line in brackets, or a comment, may be indented less than the statements.
         at = len(indent) if text.startswith(inner) else 0
         if text.startswith(unit, at):
             place = source.offset(number, at)
@@ -56,7 +56,7 @@ def unwrap(module: Module, block: ast.With | ast.For) -> tuple[TextEdit, ...]:
 
 
 def without_call(module: Module, call: ast.Call, given: ast.expr) -> tuple[TextEdit, ...]:
-    """The argument in place of the call: ``f(x, a=1)`` becomes ``x``."""
+    """Replaces the call by its argument: ``f(x, a=1)`` becomes ``x``."""
     source = module.source
     start, end = offsets_of(source, call)
     first, last = offsets_of(source, given)
@@ -77,7 +77,7 @@ def without_call(module: Module, call: ast.Call, given: ast.expr) -> tuple[TextE
 
 
 def without_decorator(module: Module, decorator: ast.expr) -> tuple[TextEdit, ...]:
-    """A function or class without one of its decorators, whose line goes with it."""
+    """Removes one of the decorators of a function or class, with its line."""
     source = module.source
     start, end = offsets_of(source, decorator)
     first = source.position(start)[0]
@@ -87,7 +87,7 @@ def without_decorator(module: Module, decorator: ast.expr) -> tuple[TextEdit, ..
 
 
 def without_item(module: Module, block: ast.With, item: ast.withitem) -> tuple[TextEdit, ...]:
-    """A ``with`` without one of the things that it enters; without the block where it enters nothing else."""
+    """Removes one item of a ``with``, or the block's header if it has no other items."""
     if item.optional_vars is not None:
         message = f"`{text_of(item.optional_vars)}` names what `with {text_of(item.context_expr)}` gives"
         raise refusal(message, module, block, hint="Remove it there.")
@@ -110,7 +110,7 @@ def without_item(module: Module, block: ast.With, item: ast.withitem) -> tuple[T
 
 
 def without_statements(module: Module, statements: list[ast.stmt]) -> tuple[TextEdit, ...]:
-    """Without some statements of any blocks, those of one block together."""
+    """Removes statements of any blocks; statements of one block are removed together."""
     groups: dict[int, list[ast.stmt]] = {}
     for statement in statements:
         groups.setdefault(id(module.parents.get(statement)), []).append(statement)
@@ -151,7 +151,7 @@ def _behind_header(module: Module, block: ast.With | ast.For) -> int:
 
 
 def _last_comment(module: Module, line: int, inner: str) -> int:
-    """The last line of the comments below a block that are indented as its statements are."""
+    """The last line of the comments below a block that have the indentation of its statements."""
     source, last = module.source, line
     for number in range(line + 1, source.line_count + 1):
         text = source.line(number)

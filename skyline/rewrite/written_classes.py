@@ -1,4 +1,4 @@
-"""Classes that a rewrite writes into a file, and the layers that are given to them."""
+"""Classes that a rewrite writes into a file, and the layers that they wrap."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SPACE = re.compile(r"\s*")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Wrapped:
-    """A call of a written class, with the call that makes the layer in it."""
+    """A call of a written class, with the inner call that makes the layer."""
 
     module: Module
     whole: ast.Call
@@ -27,7 +27,7 @@ class Wrapped:
 
 
 def wrapped_calls(context: RewriteContext, names: Collection[str]) -> list[Wrapped]:
-    """The calls of classes of these names that are given a layer, in the order of the files."""
+    """The calls of classes of these names that wrap a layer, in the order of the files."""
     return [
         Wrapped(module, call, inner)
         for module, call in context.program.nodes_of(ast.Call)
@@ -40,9 +40,9 @@ def wrapped_calls(context: RewriteContext, names: Collection[str]) -> list[Wrapp
 def with_classes(
     module: Module, calls: Sequence[ast.Call], texts: Mapping[str, Sequence[str]]
 ) -> tuple[TextEdit, ...]:
-    """The classes before the first statement of the file that has one of the calls; ``{torch}`` in them is filled in.
+    """Adds the classes before the first statement of the file with one of the calls; fills in ``{torch}``.
 
-    Raises RewriteRefused where one of the names is taken.
+    Raises RewriteRefused if one of the names is taken.
     """
     bound = {name for scope in module.scopes.values() for name in scope.bindings}
     taken = sorted(bound & texts.keys())
@@ -60,7 +60,7 @@ def with_classes(
 
 
 def wrapped(module: Module, call: ast.Call, name: str, arguments: str) -> tuple[TextEdit, ...]:
-    """The layer given to a class, with further arguments."""
+    """Wraps a layer in a class, with further arguments."""
     start, end = offsets_of(module.source, call)
     return inserted(module, start, f"{name}("), inserted(module, end, f", {arguments})")
 
@@ -68,7 +68,7 @@ def wrapped(module: Module, call: ast.Call, name: str, arguments: str) -> tuple[
 def unwrapped(
     context: RewriteContext, names: Collection[str], helpers: Collection[str] = ()
 ) -> tuple[TextEdit, ...]:
-    """The layers by themselves, and the files without the classes and those that only these use."""
+    """Restores the layers, and removes the classes and the helpers that only the classes use."""
     edits: list[TextEdit] = []
     for each in wrapped_calls(context, names):
         source = each.module.source

@@ -79,7 +79,7 @@ def class_text(torch: str, *, zero_grad: bool = False, clip: bool = False) -> tu
 
 
 def written_calls(context: RewriteContext) -> list[tuple[Module, ast.Call]]:
-    """The calls of the class, which has this name in the same file."""
+    """The calls of the class, in files that define a class of this name."""
     return [
         (module, call)
         for module, call in context.program.nodes_of(ast.Call)

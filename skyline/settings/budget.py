@@ -12,7 +12,7 @@ _Percent = Annotated[str, Meta(pattern=r"^\s*\d+(\.\d+)?\s*%\s*$")]
 
 
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Limits of one iteration; None where there is none."""
+    """Limits of one iteration; None if there is no limit."""
 
     slower: Annotated[
         _Percent | None,
@@ -37,7 +37,7 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 class Budget(Limits, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The limits of a project's script, and how it is run."""
+    """The limits of a project's script, and the way to run it."""
 
     script: Annotated[
         str | None, Meta(description="The script, relative to the folder of `pyproject.toml`.")
@@ -54,7 +54,7 @@ class Budget(Limits, frozen=True, forbid_unknown_fields=True, kw_only=True):
     ] = None
 
     def limits_on(self, device_kind: str) -> Limits:
-        """The limits on a kind of device: its own ones, else the common ones."""
+        """The limits for a kind of device: its own ones, else the common ones."""
         own = {"cpu": self.cpu, "cuda": self.cuda}.get(device_kind)
         return Limits(
             **{name: getattr(own, name, None) or getattr(self, name) for name in Limits.__struct_fields__}

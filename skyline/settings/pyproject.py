@@ -89,7 +89,7 @@ def budget_of(folder: Path) -> tuple[Budget, Path] | None:
 
 
 def watch_settings_of(folder: Path) -> tuple[WatchSettings, dict[str, dict[str, Any]], str]:
-    """The settings of the nearest file that has them, the thresholds by rule, and the place to name in messages.
+    """The settings of the nearest file that has them, the thresholds by rule, and the name for messages.
 
     Raises:
         UsageError: the file cannot be read, or the table does not fit.

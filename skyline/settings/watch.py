@@ -9,7 +9,7 @@ from msgspec import Meta
 
 
 class WatchSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The table without those of the rules, which hold their thresholds."""
+    """The table without the tables of the rules, which contain their thresholds."""
 
     off: Annotated[tuple[str, ...], Meta(description="Rules that do not apply.")] = ()
     overhead: Annotated[

@@ -1,6 +1,6 @@
-"""Running a graph on its lanes: when each task starts and ends, and what the step waits for.
+"""Simulation of a graph on its lanes: start and end of each task, and the causes of the step's duration.
 
-The names below are loaded when they are first used::
+The names below are imported on first use::
 
     from skyline.graph import load
     from skyline.simulate import critical_tasks, groups_by, simulate

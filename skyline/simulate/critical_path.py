@@ -27,7 +27,7 @@ def critical_tasks(timeline: Timeline) -> tuple[int, ...]:
 
 
 def critical_chain(timeline: Timeline) -> Ids:
-    """As ``critical_tasks``, as an array."""
+    """The tasks of ``critical_tasks`` as an array."""
     freed = timeline.freed
     if not len(freed):
         return np.empty(0, np.int32)
@@ -50,10 +50,10 @@ def critical_chain(timeline: Timeline) -> Ids:
 
 
 def critical_path(timeline: Timeline, begin_us: float = 0.0, end_us: float | None = None) -> CriticalPath:
-    """Each moment of the makespan, or between two times, billed to the task of the critical chain that runs then.
+    """The time between two moments (by default the makespan) by the cause of the critical task that runs then.
 
-    Time between two tasks of the chain is launch latency where a launch links them, idle otherwise. The time
-    of a task that was launched before its launching call returned counts from where the next task starts.
+    Time between two tasks of the chain counts as launch latency if a launch links them, else as idle. If the
+    next task starts before its launching call has returned, the call counts only up to that start.
     """
     span = timeline.makespan_us if end_us is None else end_us
     chain = critical_chain(timeline)
@@ -72,7 +72,7 @@ def critical_path(timeline: Timeline, begin_us: float = 0.0, end_us: float | Non
 
 
 def chain_us(timeline: Timeline, chain: Ids, begin_us: float, end_us: float) -> tuple[Times, Times, Times]:
-    """For each task of a chain when it starts, ends and is followed by the next one, within two times."""
+    """For each task of a chain its start, its end and the start of the next task, limited to two times."""
     start = timeline.starts[chain]
     until = np.append(start[1:], max(end_us, float(start[-1])))
     own_end = np.maximum(np.minimum(timeline.freed[chain], until), start)
@@ -81,7 +81,7 @@ def chain_us(timeline: Timeline, chain: Ids, begin_us: float, end_us: float) -> 
 
 
 def causes_of(tasks: Tasks, chosen: Ids) -> npt.NDArray[np.intp]:
-    """For each chosen task the cause that its time is billed to, as its place among the fields of ``CriticalPath``."""
+    """For each chosen task the index of its cause among the fields of ``CriticalPath``."""
     return _causes().take(tasks.kind[chosen] * np.intp(len(PHASES)) + tasks.phase[chosen])
 
 
@@ -118,13 +118,13 @@ def _walk_back(
     last: int,
     chain: MutableSequence[int],
 ) -> int:
-    """Fills ``chain`` from its last task on; gives its length."""
+    """Fill ``chain`` from its last task backwards and return its length."""
     length = 0
     index = last
     while index >= 0:
         chain[length] = index
         length += 1
-        start = starts[index] - 1e-6  # what rounding may have added
+        start = starts[index] - 1e-6  # tolerance for rounding
         previous = before[index]
         if previous < 0 or freed[previous] < start:
             previous = -1

@@ -1,4 +1,4 @@
-"""Daydream's simulation (Zhu, Phanishayee, Pekhimenko, USENIX ATC 2020, algorithm 1)."""
+"""The simulation of Daydream (Zhu, Phanishayee, Pekhimenko, USENIX ATC 2020, algorithm 1)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from skyline.trace.record import Trace
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    """Start and end of each task in µs from the start of the first; a gap follows its task's end.
+    """Start and end of each task in µs, counted from the start of the first task. A gap follows a task's end.
 
-    The other arrays come from an engine that changes the order on a lane: the task that ran before each one in
-    its place (or -1), and an order in which tasks follow all that they waited for.
+    The other arrays come from an engine that changes the order on a lane: for each task its predecessor on
+    the lane (or -1), and an order in which each task follows everything that it waited for.
     """
 
     graph: Graph
@@ -32,26 +32,26 @@ class Timeline:
 
     @cached_property
     def freed(self) -> Times:
-        """When the lane of each task was free again, in µs: after its gap."""
+        """The time in µs at which the lane of each task is free again, after the task's gap."""
         return self.ends + self.graph.gaps
 
     @property
     def before(self) -> Ids:
-        """The task that ran before each one on its lane, or -1."""
+        """For each task its predecessor on its lane, or -1."""
         return self.graph.structure.before if self.before_otherwise is None else self.before_otherwise
 
     @property
     def order(self) -> Ids:
-        """The tasks, each after all that it waited for."""
+        """The tasks in an order in which each follows everything that it waited for."""
         return self.graph.structure.order if self.order_otherwise is None else self.order_otherwise
 
     @property
     def makespan_us(self) -> float:
-        """From the first start to the end of the last task and its gap."""
+        """Time in µs from the first start to the end of the last task and its gap."""
         return float(self.freed.max(initial=0.0))
 
     def iteration_ends_us(self, lane: str | None = None) -> tuple[float, ...]:
-        """When the work of each iteration is over, on one lane or on all."""
+        """The time in µs at which the work of each iteration ends, on one lane or on all."""
         iterations = self.graph.tasks.iteration
         freed = self.freed
         if lane is not None:
@@ -66,12 +66,12 @@ class Timeline:
         return tuple(ends.tolist())
 
     def iteration_ms(self, lane: str, skip: int = 1) -> float:
-        """Milliseconds per iteration of ``lane`` in the steady state: the first ``skip`` ones are run-in."""
+        """Milliseconds per iteration of ``lane`` in the steady state, without the first ``skip`` iterations."""
         return step_ms(self.iteration_ends_us(lane), skip)
 
 
 def step_ms(ends_us: Sequence[float], skip: int = 1) -> float:
-    """Milliseconds per iteration by the ends of all, without the first ``skip``; but of one alone by that one."""
+    """Milliseconds per iteration from the end of each, without the first ``skip``. A single iteration counts itself."""
     if not ends_us:
         return 0.0
     skip = min(skip, len(ends_us) - 1)
@@ -80,13 +80,13 @@ def step_ms(ends_us: Sequence[float], skip: int = 1) -> float:
 
 
 _FEW = 2_000
-"""Tasks of a graph so small that getting to its arrays would take longer than simulating it."""
+"""Number of tasks below which preparing the arrays of a graph takes longer than its simulation."""
 
 
 def run(graph: Graph, free: Times) -> tuple[Times, Times]:
-    """Start and end of each task, in µs: as soon as its lane is free and all that it waits for is done.
+    """Start and end of each task, in µs. A task starts when its lane is free and everything it waits for is done.
 
-    ``free`` tells when each lane is free before; it is changed, in place, to when it is free afterwards.
+    ``free`` holds the time at which each lane becomes free. It is updated in place.
     """
     structure, count = graph.structure, len(graph)
     starts, ends = np.empty(count), np.empty(count)
@@ -108,7 +108,7 @@ def run(graph: Graph, free: Times) -> tuple[Times, Times]:
 
 
 def run_few(visits: list[Visit], lanes: int, durations: Times, gaps: Times) -> tuple[Times, Times]:
-    """As ``run``, by lists, for small graphs."""
+    """The same as ``run``, with lists, for small graphs."""
     starts = [0.0] * len(visits)
     ends = [0.0] * len(visits)
     free = [0.0] * lanes
@@ -156,12 +156,12 @@ def _pass(
 
 
 def simulate(graph: Graph) -> Timeline:
-    """Start every task as soon as its lane is free and all that it waits for is done.
+    """Start every task as soon as its lane is free and everything it waits for is done.
 
-    The tasks of a lane keep their order, so that taking less time for one task never makes the whole take
-    longer. The ready heap of the algorithm has been run once per structure (``Structure.order``); what is
-    left is one pass in that order, O(tasks + dependencies). Lanes whose tasks have priorities have no order:
-    a graph with such a lane is scheduled (``skyline.simulate.scheduling``).
+    The tasks of a lane keep their order, so a shorter task never makes the total longer. The ready heap of
+    the algorithm runs once per structure (``Structure.order``). The rest is one pass in that order, O(tasks +
+    dependencies). Lanes whose tasks have priorities have no order. A graph with such a lane is scheduled
+    (``skyline.simulate.scheduling``).
     """
     if graph.priorities is not None:
         from skyline.simulate.scheduling import schedule
@@ -175,12 +175,12 @@ def simulate(graph: Graph) -> Timeline:
 
 
 def replay_error(graph: Graph, trace: Trace) -> float:
-    """The mean over the recorded iterations of |simulated - recorded| / recorded, of the graph built from a trace.
+    """The mean of |simulated - recorded| / recorded over the recorded iterations, for the graph of a trace.
 
-    On a single CPU lane every duration and gap is taken as measured, so this says only that no recorded
-    time was lost or counted twice: a consistency check, not evidence that a what-if is right. With a GPU,
-    launch latency and stream turnaround are one number each for the whole trace and waiting re-emerges, so
-    there it tells how well the dependencies explain the run.
+    On a single CPU lane every duration and gap is taken as measured. The error is then a consistency check,
+    which shows only that no recorded time was lost or counted twice. It is no evidence for a what-if. With a
+    GPU, launch latency and stream turnaround are one number each for the whole trace, and the simulation
+    computes all waiting. The error then shows how well the dependencies explain the run.
     """
     ends = simulate(graph).iteration_ends_us(main_lane(trace))
     errors: list[float] = []
@@ -194,22 +194,22 @@ def replay_error(graph: Graph, trace: Trace) -> float:
 
 
 _SETTLED = 1e-9
-"""Lanes that advance by lengths which differ by less than this share of the length keep their distances."""
+"""Relative difference between the advances of lanes below which their distances count as constant."""
 
 
 def steady_step_ms(graph: Graph, *, at_most: int = 50) -> float:
-    """Ms per iteration once the run has settled, its iterations repeated one after another on every lane.
+    """Milliseconds per iteration in the steady state, if the iterations repeat on every lane.
 
-    A single iteration begins on an idle GPU and ends with an empty queue; in a run, the CPU works on the next
-    step while the GPU finishes this one. The graph is repeated until every lane takes up the next repetition as
-    long after the previous one as all others do: from then on nothing changes any more. Where lanes that do not
-    wait for one another go at different speeds this never comes, and after ``at_most`` repetitions the later half
-    of them tells what the slowest of them takes.
+    A single iteration begins on an idle GPU and ends with an empty queue. In a run, the CPU works on the next
+    step while the GPU finishes the current one. The graph is repeated until all lanes advance by the same
+    time per repetition: from then on nothing changes. If lanes that do not wait for each other have different
+    speeds, this never happens. After ``at_most`` repetitions, the later half then gives the time of the
+    slowest lane.
     """
     iterations = max(1, len(graph.iterations))
     at_most = max(2, at_most)
     if graph.priorities is not None:
-        # Work that one repetition leaves on an open lane competes with the next one.
+        # Work that one repetition leaves on a lane without an order competes with the next one.
         shorter, longer = (simulate(stitch(graph, n * iterations)).makespan_us for n in (8, 16))
         return (longer - shorter) / 8 / iterations / 1e3
     over = _repetitions(graph, at_most)
@@ -220,7 +220,7 @@ def steady_step_ms(graph: Graph, *, at_most: int = 50) -> float:
 
 
 def _repetitions(graph: Graph, at_most: int) -> list[float]:
-    """The end of each repetition, in µs, until all lanes advance alike; each begins where the last left its lanes."""
+    """The ends of repetitions in µs, until all lanes advance equally. Each starts where the previous one ends."""
     free = np.zeros(len(graph.structure.lanes))
     over: list[float] = []
     while len(over) < at_most:

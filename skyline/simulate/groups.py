@@ -1,4 +1,4 @@
-"""The tasks of a graph by what they have in common: a line, a layer, a name, a phase."""
+"""The tasks of a graph grouped by a common property: a line, a layer, a name, a phase."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ By = Literal["line", "call_line", "layer", "name", "phase", "lane", "kind"]
 
 
 def groups_by(graph: Graph, by: By) -> dict[str, Ids]:
-    """The indices of the tasks of each group, by its name; tasks of which it is not known are in none.
+    """The indices of the tasks of each group, by its name. Tasks with an unknown property are in no group.
 
-    A task of a layer belongs to all layers around it too: one of ``encoder.0.attention`` also to ``encoder.0``
-    and ``encoder``. Lines are called ``file:number``.
+    A task of a layer also belongs to all layers around it: a task of ``encoder.0.attention`` also to
+    ``encoder.0`` and ``encoder``. Lines are named ``file:number``.
     """
     tasks, structure = graph.tasks, graph.structure
     if by == "line" or by == "call_line":  # noqa: PLR1714  a type checker narrows by this

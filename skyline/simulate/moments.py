@@ -1,4 +1,4 @@
-"""Whose each moment of a timeline is, where several lanes are busy at once."""
+"""Assignment of each moment of a timeline to one task if several lanes are busy at the same time."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ from skyline.trace.record import PhaseTimes
 def moments_us(
     timeline: Timeline, groups: Sequence[Indices], begin_us: float = 0.0, end_us: float | None = None
 ) -> Times:
-    """For each task the µs between two times that are its own.
+    """For each task the time in µs between two moments that is assigned to it.
 
-    A moment belongs to the first of the groups of which a task runs then, gaps included, and in the group to the
-    task that started first. Moments at which nothing of any group runs belong to nobody.
+    A moment belongs to the first group with a running task (gaps included), and within the group to the task
+    that started first. A moment without a running task in any group is not assigned.
     """
     until = timeline.makespan_us if end_us is None else end_us
     return _owned(np.clip(timeline.starts, begin_us, until), np.clip(timeline.freed, begin_us, until), groups)
 
 
 def billed_us(timeline: Timeline, lane: str) -> tuple[float, ...]:
-    """µs of the timeline per task: while the GPU works a moment is that of its kernel, else that of the host's task.
+    """The assigned time of each task in µs: a moment belongs to a kernel while the GPU works, else to the host's task.
 
-    ``lane`` is the script's own thread. Of kernels that run at once the one that started first is billed. Where
-    neither works nobody is billed. Without a GPU this is the time of each task of the lane and the gap after it.
+    ``lane`` is the script's own thread. Of concurrent kernels, the one that started first counts. Moments in
+    which neither works are not assigned. Without a GPU, the result is the time of each task of the lane plus
+    its gap.
     """
     tasks = timeline.graph.tasks
     on_gpu = (tasks.kind == KIND[TaskKind.KERNEL]) | (tasks.kind == KIND[TaskKind.COPY])
@@ -39,7 +40,7 @@ def billed_us(timeline: Timeline, lane: str) -> tuple[float, ...]:
 
 
 def billed_phases(timeline: Timeline, billed: tuple[float, ...]) -> PhaseTimes:
-    """Milliseconds per iteration and phase, as billed."""
+    """Milliseconds per iteration and phase, from the assigned times."""
     spent = np.bincount(timeline.graph.tasks.phase, weights=billed, minlength=len(PHASES)).tolist()
     count = max(1, len(timeline.graph.iterations))
     return PhaseTimes.of({phase: time / count / 1e3 for phase, time in zip(PHASES, spent, strict=True)})

@@ -1,7 +1,7 @@
-"""Deciding, while a graph runs, which of several ready tasks goes first.
+"""Scheduling: the choice among several ready tasks while a graph runs.
 
-Algorithm 1 of Daydream (Zhu, Phanishayee, Pekhimenko, USENIX ATC 2020): of all tasks that wait for
-nothing more, take the one that can start first, unless the caller's own rule takes another.
+Algorithm 1 of Daydream (Zhu, Phanishayee, Pekhimenko, USENIX ATC 2020): of all tasks that wait for nothing
+more, take the one that can start first, unless the caller's own rule selects another.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from skyline.simulate.engine import Timeline
 
 
 class Leaving(NamedTuple):
-    """Those that wait for task ``i`` stand at ``offsets[i]`` to ``offsets[i + 1]``.
+    """Dependencies by their source: the tasks that wait for task ``i`` are ``offsets[i]`` to ``offsets[i + 1]``.
 
-    ``waiting`` counts for each task how many it waits for itself.
+    ``waiting`` is the number of dependencies of each task.
     """
 
     offsets: Ids
@@ -33,9 +33,10 @@ class Leaving(NamedTuple):
 
 
 def leaving(structure: Structure, keeps_order: Flags) -> Leaving:
-    """The dependencies by what is waited for. ``keeps_order``, per lane: its tasks start in the order they stand in.
+    """The dependencies by their source. ``keeps_order`` has one flag per lane: its tasks start in their stored order.
 
-    That order is then a dependency on the start of the task before: the lane itself may have room for both.
+    That order becomes a dependency on the start of the previous task, because the lane may have room for
+    both.
     """
     dependencies, before = structure.dependencies, structure.before
     count = len(structure)
@@ -54,7 +55,8 @@ def leaving(structure: Structure, keeps_order: Flags) -> Leaving:
 
 
 Pick = Callable[[Sequence[int], Sequence[float]], int]
-"""Given the tasks that wait for nothing more and when each could start, in µs: the place of the one to run next."""
+"""Takes the tasks that wait for nothing more and the time at which each could start, in µs. Returns the
+position of the task to run next among them."""
 
 
 def schedule(
@@ -64,18 +66,18 @@ def schedule(
     any_order: Collection[str] = (),
     pick: Pick | None = None,
 ) -> Timeline:
-    """Run a graph in which the order on some lanes is open, or in which a lane runs several tasks at once.
+    """Run a graph in which some lanes have no order, or run several tasks at the same time.
 
-    A lane is open where its tasks have priorities (``Graph.priorities``): whenever it is free, the task with the
-    greatest priority of those that are ready goes first, and of equals the one that stands first. On other lanes
-    tasks start in the order in which they stand. No task waits for a more important one that is not yet ready.
+    A lane is open if its tasks have priorities (``Graph.priorities``). Whenever it is free, the ready task
+    with the highest priority runs first; ties go to the earlier task. On other lanes, tasks start in their
+    stored order. No task waits for a more important one that is not ready yet.
 
     Args:
-        graph: What to run.
-        servers: Lanes on which that many tasks run side by side, by name; one elsewhere.
-        any_order: Further lanes that are open; their tasks are alike in priority.
-        pick: A rule that chooses the next task instead, out of the ready ones of all lanes; called once per
-            task, with as many as are ready, so for small graphs.
+        graph: The graph to run.
+        servers: By lane name, the number of tasks that run in parallel; one on all other lanes.
+        any_order: Further open lanes, whose tasks have equal priority.
+        pick: A rule that selects the next task among the ready ones of all lanes instead. It is called once per
+            task with all ready tasks, so it suits small graphs only.
 
     Raises:
         CyclicGraph: a task waits for itself.
@@ -148,11 +150,12 @@ def _run_by_rank(
     before: MutableSequence[int],
     order: MutableSequence[int],
 ) -> int:
-    """Always the lane that can start a task first, and on it the ready task of the lowest rank.
+    """Repeatedly take the lane that can start a task first, and on it the ready task with the lowest rank.
 
-    ``coming`` are tasks whose time had not come when their lane was last ``looked`` at, ``present`` those whose
-    time had, ``free`` is when each of the lane's servers is free and what it ran last. ``soonest`` holds for
-    each lane when it can start a task, and ``clock`` a heap of these times, some of them out of date.
+    ``coming`` are tasks that were not ready when their lane was last examined (at ``looked``), ``present``
+    those that were. ``free`` is the time at which each of the lane's servers is free, with its last task.
+    ``soonest`` is the time at which each lane can start a task. ``clock`` is a heap of these times, some of
+    them out of date.
     """
     coming = [[(0.0, 0)] for _ in range(len(slots))]
     present = [[(0.0, 0)] for _ in range(len(slots))]
@@ -191,7 +194,7 @@ def _run_by_rank(
         ends[index] = end
         heappush(free[lane], (end + gaps[index], index))
         for place in range(offsets[index], offsets[index + 1]):
-            target = targets[place] + 0  # + 0: as wide an integer as the heap holds
+            target = targets[place] + 0  # ``+ 0`` converts to the integer width of the heap
             since = now if from_start[place] else end
             ready[target] = max(ready[target], since + lags[place])
             waiting[target] -= 1
@@ -199,7 +202,7 @@ def _run_by_rank(
                 other = lane_of[target]
                 heappush(coming[other], (ready[target], target))
                 if other != lane:
-                    # Present tasks were ready when the lane was last looked at.
+                    # Present tasks were ready when the lane was last examined.
                     came = looked[other] if len(present[other]) > 0 else coming[other][0][0]
                     first = max(free[other][0][0], came)
                     if first != soonest[other]:

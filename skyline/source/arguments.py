@@ -29,7 +29,7 @@ class Passed:
 
 
 def passed(call: ast.Call, name: str, position: int | None) -> Passed:
-    """The argument for the parameter ``name``; ``position`` is its index among positional ones, below 0 of ``self``."""
+    """The argument for the parameter ``name``; ``position`` is its positional index, negative for ``self``."""
     for keyword in call.keywords:
         if keyword.arg == name:
             return Passed(keyword.value)

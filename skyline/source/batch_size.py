@@ -190,7 +190,7 @@ def _in_force(
 def _overriding(program: Program, uses: list[BatchUse], arguments: tuple[str, ...]) -> Knob | None:
     """An argument like ``train.batch_size=16`` that the source reads by name; its place is where it is used.
 
-    The source may never name an option of a library's own, as those of ``TrainingArguments``: its place is the parser.
+    The source may never name a library's option, such as one of ``TrainingArguments``; its place is the parser.
     """
     forced = command_line.override_in_force(Setting.BATCH_SIZE, arguments) if arguments else None
     if forced is None or not maps_names(program):
@@ -226,7 +226,7 @@ def _dashed(arguments: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _configured(program: Program, arguments: tuple[str, ...]) -> list[Origin]:
-    """Constants of the configuration file on the command line, which ``configurator.py`` executes over the script's."""
+    """Constants of the configuration file on the command line, which ``configurator.py`` runs last."""
     if not has_configurator(program.script):
         return []
     origins: list[Origin] = []

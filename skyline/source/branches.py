@@ -1,4 +1,4 @@
-"""The steps of a ``forward`` method and which of them need which: independent branches of a model, from its source."""
+"""The steps of a ``forward`` method and their dependencies: independent branches of a model, from its source."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from skyline.source.text import dotted
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A call of submodules, or with no ``members`` what a statement does itself.
+    """A call of submodules, or without ``members`` the operations of a statement itself.
 
-    ``members`` are paths below ``self`` (``branch1``, ``towers.0``); ``towers.*`` stands for one step for each element
-    of a container, none of which needs another. ``needs`` are the numbers of the steps that it waits for, all earlier.
+    ``members`` are paths below ``self`` (``branch1``, ``towers.0``); ``towers.*`` stands for one independent
+    step per element of a container. ``needs`` are the numbers of the earlier steps that it waits for.
     """
 
     lines: tuple[int, int]
@@ -25,7 +25,7 @@ class Step:
 
     @property
     def several(self) -> bool:
-        """True if it stands for one step for each element of a container."""
+        """True if it stands for one step per element of a container."""
         return any(ANY in path.split(".") for path in self.members)
 
 
@@ -36,7 +36,7 @@ class NotFollowed(Exception):
 def steps_of(text: str, line: int, members: Iterable[str]) -> tuple[Step, ...]:
     """The steps of the method that is defined at ``line``; ``members`` are the names of the submodules of its class.
 
-    A compound statement is one step, but for a loop over a container whose elements do not hand anything on.
+    A compound statement is one step, except a loop over a container whose iterations are independent.
 
     Raises:
         NotFollowed: there is no such method, or its data cannot be followed.
@@ -60,19 +60,19 @@ _CALLS = Made.CALLED, Made.APPLIED
 
 
 class _Steps:
-    """The steps that the values of a method's body are made in."""
+    """Collects the steps that make the values of a method's body."""
 
     def __init__(self, body: Stretch, members: frozenset[str]) -> None:
         self.found: list[Step] = []
         self._values, self._own, self._members = body.values, body.own, members
         self._made: list[frozenset[int]] = []
-        """By value, the steps that its readers wait for."""
+        """The steps that readers of a value wait for, by value."""
         self._readers: list[set[int]] = [set() for _ in body.values]
         self._waited_for: frozenset[int] = frozenset()
-        """Steps that may end the method: all that come after wait for them."""
+        """Steps that may end the method: all later steps wait for them."""
 
     def followed(self, node: ast.stmt, values: range) -> None:
-        """A step for each call of a submodule in a statement, and one for the operations of the statement itself."""
+        """Adds a step for each call of a submodule in a statement, and one for its other operations."""
         before, work = len(self.found), frozenset[int]()
         computing: set[int] = set()
         for value in values:
@@ -100,13 +100,13 @@ class _Steps:
             for value in values:
                 one = self._values[value]
                 if value in computing or one.made in _CALLS:
-                    # Calls of the statement may be given what it computes.
+                    # The calls of the statement may use values that it computes.
                     self._made[value] = own
                 elif one.made is Made.GIVEN:
                     self._made[value] = self._made_by(one.arguments)
 
     def whole(self, node: ast.stmt, values: range) -> None:
-        """One step for a statement, which may change all that it reads, and may end the method."""
+        """Adds one step for a statement that may change all values that it reads, and may end the method."""
         inside = list(ast.walk(node))
         called = {id(one.func) for one in inside if isinstance(one, ast.Call)}
         members: list[str] = []
@@ -151,7 +151,7 @@ class _Steps:
         return number
 
     def _note(self, value: int, step: int) -> None:
-        """A step reads a value, and with it those that it is a view of."""
+        """Records that a step reads a value, and the values of which it is a view."""
         self._readers[value].add(step)
         if self._values[value].made is Made.GIVEN:
             for one in self._values[value].arguments:

@@ -1,6 +1,6 @@
 """The code cells of a notebook as one script: a heading before each cell, and IPython's own syntax as comments.
 
-Only this text is profiled, searched and rewritten. Its lines tell their cells, so that a saved profile needs no file.
+Only this text is profiled, searched and rewritten. Its lines identify their cells: a saved profile needs no file.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from skyline.lazy_dataclass import dataclass
 SUFFIX = ".ipynb"
 _HEADING = re.compile(r"# In \[(\d+)\]\r?")
 _KEPT = "# IPython: "
-"""Before the text of a line that only IPython understands."""
+"""The prefix of a line that only IPython understands."""
 _KEPT_LINE = re.compile(rf"(\s*)(?:\S.*?  )?{_KEPT}(.*)", re.DOTALL)
 _CELL_MAGIC = re.compile(r"%%(\w+)")
 _PYTHON_BODIES = {"capture", "memit", "prun", "skyline", "time", "timeit"}
-"""Cell magics whose cell is Python code of the notebook. The cell of any other magic is not run."""
+"""Cell magics whose cell is Python code of the notebook. Cells of other magics are not run."""
 _COMMAND = re.compile(r"\s*[!%?].*|\s*[\w.]+\s*\?{1,2}\s*", re.DOTALL)
 _ASSIGNED = re.compile(r"(?P<target>[\w.,\s]+?)\s*=\s*[!%][^=].*", re.DOTALL)
 _TIMED = re.compile(r"%(?:time|timeit|prun)\s+(?:-\w+\s*\d*\s+)*(?P<statement>[^\s-].*)", re.DOTALL)
@@ -45,7 +45,7 @@ def is_notebook(path: str | os.PathLike[str]) -> bool:
 
 
 def script_of(cells: Sequence[str]) -> str:
-    """The cells as one script, every line of a cell in one line of the script."""
+    """The cells as one script, with one line of the script per line of a cell."""
     parts: list[str] = []
     begun = False
     for number, cell in enumerate(cells, 1):
@@ -56,7 +56,7 @@ def script_of(cells: Sequence[str]) -> str:
 
 
 def cells_of(script: str) -> tuple[str, ...]:
-    """The cells of a script as the notebook holds them; text before the first heading begins the first cell."""
+    """The cells of a script as in the notebook; text before the first heading belongs to the first cell."""
     cells: list[list[str]] = []
     before: list[str] = []
     for line in script.removesuffix("\n").split("\n"):
@@ -76,7 +76,7 @@ def headings(script: str) -> tuple[str, ...]:
 
 
 def cell_lines(script: str) -> tuple[CellLine | None, ...]:
-    """The place of each line of the script; None for a heading, and before the first one."""
+    """The place of each line of the script. None for a heading, and before the first one."""
     found: list[CellLine | None] = []
     cell, line = 0, 0
     for text in script.split("\n"):
@@ -87,13 +87,13 @@ def cell_lines(script: str) -> tuple[CellLine | None, ...]:
 
 
 def cell_line(script: str, line: int) -> CellLine | None:
-    """The place of one line of the script, None outside the cells."""
+    """The place of one line of the script. None outside the cells."""
     places = cell_lines(script)
     return places[line - 1] if 1 <= line <= len(places) else None
 
 
 def left_out(script: str) -> Iterator[tuple[CellLine, str]]:
-    """The lines that are not run, with their text in the notebook; of a cell that is not run, its first one."""
+    """The lines that are not run, with their text in the notebook; for a cell that is not run, its first."""
     skipped, continued = 0, False
     for text, place in zip(script.split("\n"), cell_lines(script), strict=True):
         kept = _KEPT_LINE.fullmatch(text)
@@ -110,7 +110,7 @@ def left_out(script: str) -> Iterator[tuple[CellLine, str]]:
 
 
 def _as_python(cell: str, *, begun: bool) -> str:
-    """A cell as Python; ``begun`` says that statements came before it."""
+    """A cell as Python; ``begun`` is True if statements came before it."""
     lines = cell.split("\n")
     first = next((at for at, line in enumerate(lines) if line.strip()), 0)
     magic = _CELL_MAGIC.match(lines[first])
@@ -119,7 +119,7 @@ def _as_python(cell: str, *, begun: bool) -> str:
     if magic is not None:
         lines[first] = _KEPT + lines[first]
     if begun:
-        # Python takes them at its beginning only, a notebook in every cell.
+        # Python accepts these imports only at the start of a file, a notebook in every cell.
         lines = [_KEPT + line if _FUTURE.fullmatch(line) else line for line in lines]
     for _ in range(_MOST_COMMANDS):
         wrong = _wrong_line(lines)
@@ -131,7 +131,7 @@ def _as_python(cell: str, *, begun: bool) -> str:
 
 
 def _wrong_line(lines: Iterable[str]) -> int:
-    """The line at which Python stops to understand; 0 where it understands all."""
+    """The line of the first syntax error; 0 if there is none."""
     text = "\n".join(lines)
     try:
         with warnings.catch_warnings():
@@ -149,7 +149,7 @@ def _is_command(line: str) -> bool:
 
 
 def _keep(lines: list[str], at: int) -> None:
-    """Turn a command, with the lines that continue it, into comments; what stands in for it comes before."""
+    """Turns a command, with its continuation lines, into comments after code that replaces it."""
     words = lines[at].lstrip()
     indent = lines[at][: len(lines[at]) - len(words)]
     timed, assigned = _TIMED.fullmatch(words), _ASSIGNED.fullmatch(words)

@@ -101,7 +101,7 @@ def assignment_in_force(names: tuple[str, ...], arguments: tuple[str, ...]) -> A
 def override_in_force(setting: Setting, arguments: tuple[str, ...]) -> ArgumentInForce | None:
     """The last argument that sets a setting by its keys: ``train.batch_size=16``, ``+bs=16``, ``--data.bs 16``.
 
-    Hydra, OmegaConf and Lightning's command line read such arguments over what files hold.
+    Hydra, OmegaConf and Lightning's command line let such arguments override the values in files.
     """
     for index, key, text in _assignments(arguments):
         path = tuple(part.replace("-", "_") for part in _KEY_PARTS.split(key.lstrip("-+")) if part)
@@ -196,7 +196,7 @@ def _declare(parser: _Parser, option: Option, destination: str, is_wanted: bool)
         else:
             parser.add_argument(*flags, dest=destination, **settings)  # pyright: ignore[reportArgumentType]
     except (TypeError, ValueError):
-        return  # what argparse itself would refuse cannot be on a command line that ran
+        return  # a command line that ran cannot contain an option that argparse refuses
 
 
 def _destination(flags: tuple[str, ...], *, click: bool) -> str:

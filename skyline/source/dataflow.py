@@ -1,4 +1,4 @@
-"""The values of a function's tensors: how each is made from others, in stretches of code without a branch."""
+"""The values of a function's tensors and their inputs, in stretches of code without a branch."""
 
 from __future__ import annotations
 
@@ -19,38 +19,38 @@ from skyline.source.forms import (
 from skyline.source.text import Function, dotted, names_in
 
 ANY = "*"
-"""In a path: each element of a container, in a loop or a comprehension over it whose rounds hand nothing on."""
+"""In a path: each element of a container, in a loop or comprehension with independent iterations."""
 SOME = "?"
-"""In a path: elements of a container that are not known."""
+"""In a path: unknown elements of a container."""
 
 
 class Made(str, Enum):
-    """The way in which a value is made."""
+    """The operation that makes a value."""
 
     GIVEN = "given"
-    """In a way that is not followed: an argument, a value of another stretch, the result of any other call."""
+    """An unknown operation: an argument, a value of another stretch, the result of any other call."""
     ATTRIBUTE = "attribute"
-    """Read from ``self``; ``name`` is what follows."""
+    """Read from ``self``; ``name`` is the rest of the path."""
     CALLED = "called"
     """An attribute of ``self`` called with one value."""
     APPLIED = "applied"
-    """An attribute of ``self`` called in another way: with several values or keywords, in turns, on a condition."""
+    """An attribute of ``self`` called in another way: with more values or keywords, repeatedly, conditionally."""
     PRODUCT = "product"
     """A matrix product of two values."""
     LINEAR = "linear"
-    """``functional.linear``: of an input, a weight, and a bias if there are three."""
+    """``functional.linear`` of an input, a weight, and a bias if there are three."""
     SUM = "sum"
     TIMES = "times"
-    """Elementwise, of two values; or of one and the number in ``name``."""
+    """An elementwise product of two values, or of one value and the number in ``name``."""
     SWAPPED = "swapped"
-    """With two dimensions exchanged; ``dimensions`` says which."""
+    """Two exchanged dimensions, given in ``dimensions``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """One value of a stretch. ``arguments`` are earlier values, by their places; ``line`` is where it is made.
+    """One value of a stretch. ``arguments`` are the indices of earlier values; ``line`` is where it is made.
 
-    ``computes`` marks operations, other than calls of attributes; ``overwrites`` are values that it changes in place.
+    ``computes`` marks operations other than calls of attributes; ``overwrites`` are values changed in place.
     """
 
     made: Made
@@ -64,9 +64,9 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement of a stretch, whose values begin at ``first``; ``whole``: they say no more than all that it reads.
+    """A statement whose values begin at ``first``; for a ``whole`` one they only record all that it reads.
 
-    After a loop whose rounds are apart come the statements of its body, read once.
+    A loop with independent iterations is followed by the statements of its body, which are read once.
     """
 
     node: ast.stmt
@@ -76,10 +76,10 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """The values of code that runs from its begin to its end, in the order in which they are made.
+    """The values of code without branches, in the order in which they are made.
 
-    ``needed`` are the places of values that something else reads: they have to exist as they are. ``unread`` says why
-    the values are not all that happens to the data, if they are not; ``own`` is the name of ``self``.
+    ``needed`` are the indices of values that other code reads, so they must exist unchanged. ``unread`` says
+    why the values do not describe all of the data flow, if they do not; ``own`` is the name of ``self``.
     """
 
     values: tuple[Value, ...]
@@ -90,7 +90,7 @@ class Stretch:
 
 
 def stretches(function: Function) -> tuple[Stretch, ...]:
-    """Every stretch of a function: its body, which is the first, and each block in it of a branch or a loop."""
+    """Every stretch of a function: first its body, then each block of a branch or a loop in it."""
     reader = _Reader(function)
     return tuple(
         Stretch(tuple(one.values), frozenset(one.needed), tuple(one.statements), one.unread, reader.own)
@@ -99,14 +99,14 @@ def stretches(function: Function) -> tuple[Stretch, ...]:
 
 
 def _stored_attributes(function: Function) -> frozenset[str]:
-    """Attributes that the function itself changes: each read of them may give another value."""
+    """Attributes that the function itself changes, so that each read of them may give another value."""
     attributes = (node for node in ast.walk(function) if isinstance(node, ast.Attribute))
     return frozenset(dotted(node) for node in attributes if not isinstance(node.ctx, ast.Load))
 
 
 @dataclass(slots=True)
 class _Open:
-    """A stretch that is being read. ``known`` are the places of what is read again: attributes and outer values."""
+    """A stretch that is being read. ``known`` are the indices of attributes and outer values read already."""
 
     values: list[Value] = field(default_factory=list[Value])
     needed: set[int] = field(default_factory=set[int])
@@ -121,7 +121,7 @@ class _Open:
 
 _Place = tuple[_Open, int]
 _Names = dict[str, "_Place | None"]
-"""The value of each name of the function; None for one that is not followed."""
+"""The value of each name of the function; None if it is unknown."""
 
 _Swapped = tuple[int, ...]
 _PRODUCTS = ("matmul", "mm", "bmm")
@@ -145,16 +145,16 @@ class _Reader:
         self._stored = _stored_attributes(function)
         self._names: _Names = {}
         self._elements: dict[str, str] = {}
-        """Names that stand for each element of a container, with its path, and counters of elements, with ``ANY``."""
+        """Names for each element of a container, with its path, and counters of elements, with ``ANY``."""
         self._open = _Open()
         self._once = True
-        """Each expression is evaluated exactly once when the stretch runs: not in a comprehension or a condition."""
+        """True if an expression runs exactly once per stretch: not in a comprehension or a condition."""
         self._whole = False
-        """The statement is taken as a whole: parts of it that are not followed are no loss."""
+        """True if the statement is read as a whole, so that unknown parts of it do no harm."""
         self.block(function.body, dict.fromkeys(names[1:]))
 
     def block(self, statements: list[ast.stmt], names: _Names) -> None:
-        """A stretch for these statements, and one for each block in them; names that are in force go in."""
+        """Reads these statements into a stretch, and each block in them into another; all start with ``names``."""
         outer = self._open, self._names
         self._open, self._names = _Open(), dict(names)
         self.finished.append(self._open)
@@ -193,7 +193,7 @@ class _Reader:
             case ast.Return(value=ast.expr() as value) | ast.Expr(value=value):
                 self._read(value)
             case ast.AugAssign(target=target, value=value):
-                # A tensor is changed in place, and with it all views of it.
+                # A tensor is changed in place, and all its views with it.
                 parts = self._read(value), self._read(target)
                 written = Value(Made.GIVEN, "", parts, computes=True, overwrites=parts[1:])
                 self._forget(dict.fromkeys(_bound(target), self._open.add(written)))
@@ -215,7 +215,7 @@ class _Reader:
                     self._read(part if isinstance(part, ast.expr) else part.context_expr)
         names = [one for one in dict.fromkeys(names_in([statement])) if one in self._names]
         for name in names:
-            # A branch that is not taken leaves the old value, and a loop reads it in its first turn.
+            # A branch that is not taken leaves the old value, and a loop reads it in its first iteration.
             self._keep(name)
         before, whole = dict(self._names), -1
         if not apart:
@@ -242,19 +242,19 @@ class _Reader:
         self._names[name] = self._open, value
 
     def _unknown(self, node: ast.AST, of: tuple[int, ...] = ()) -> None:
-        """Names that a statement binds in a way that is not followed, from the values ``of``."""
+        """Binds the names of a statement to unknown values, made from the values ``of``."""
         for name in _bound(node):
             self._keep(name)
             self._assign(name, self._open.add(Value(Made.GIVEN, name, of)))
 
     def _keep(self, name: str) -> None:
-        """The present value of a name may be read later."""
+        """Marks the present value of a name as needed by later code."""
         place = self._names.get(name)
         if place is not None:
             place[0].needed.add(place[1])
 
     def _forget(self, written: Mapping[str, int] = {}) -> None:
-        """From here on every name may have another value, and every attribute; ``written`` has the known ones."""
+        """Records that every name and attribute may change here; ``written`` has the known new values."""
         for name, place in self._names.items():
             self._keep(name)
             if name in written:
@@ -271,20 +271,20 @@ class _Reader:
     # Expressions.
 
     def _read(self, node: ast.expr) -> int:
-        """Something that is not followed reads this expression."""
+        """Reads an expression for an operation that is not followed."""
         value = self._value(node)
         self._open.needed.add(value)
         return value
 
     def _maybe(self, nodes: Iterable[ast.expr]) -> tuple[int, ...]:
-        """Reads expressions that are evaluated any number of times."""
+        """Reads expressions that may run any number of times."""
         before, self._once = self._once, False
         found = tuple(map(self._read, nodes))
         self._once = before
         return found
 
     def _need_all(self, node: ast.AST) -> None:
-        """It reads every name in a node, in an order that is not known."""
+        """Marks every name that a node reads as needed, in unknown order."""
         for name in names_in([node], ast.Load):
             if name in self._names:
                 self._open.needed.add(self._named(name))
@@ -372,7 +372,7 @@ class _Reader:
         return self._other(node)
 
     def _arguments(self, node: ast.Call, *, function: bool) -> tuple[int, ...]:
-        """Reads all that a call is given, and with ``function`` the parts of the expression that is called."""
+        """Reads all arguments of a call, and with ``function`` the parts of the called expression."""
         given = (*node.args, *(each.value for each in node.keywords))
         arguments = (one.value if isinstance(one, ast.Starred) else one for one in given)
         return (*(self._parts(node.func) if function else ()), *map(self._read, arguments))
@@ -395,7 +395,7 @@ class _Reader:
         return self._other(node)
 
     def _other(self, node: ast.expr) -> int:
-        """The result of an expression that is not followed; what it reads is."""
+        """The result of an unknown expression; the values that it reads are followed."""
         computes = isinstance(node, ast.BinOp | ast.UnaryOp | ast.Compare | ast.Subscript)
         writes = ""
         match node:
@@ -437,7 +437,7 @@ class _Reader:
         return self._open.add(Value(Made.GIVEN, "", tuple(parts), line=place_line(node)))
 
     def _bind(self, target: ast.expr, source: ast.expr) -> list[int]:
-        """Give the names of a loop their meaning; the values that are looped over."""
+        """Binds the names of a loop; returns the values that it goes over."""
         found: list[int] = []
         for name, origin in paired(target, source):
             path = "" if origin is None else self._member(origin)
@@ -475,7 +475,7 @@ class _Reader:
 
 _PLACES = ast.Attribute, ast.Subscript
 _WHOLE = ast.If, ast.For, ast.While, ast.With, ast.Expr
-"""Statements whose parts are not told apart."""
+"""Statements that are read as a whole."""
 
 
 def _bound(node: ast.AST) -> dict[str, None]:

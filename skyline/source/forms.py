@@ -1,4 +1,4 @@
-"""The forms of functions, loops and expressions whose values are followed."""
+"""The forms of functions, loops and expressions whose values can be followed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CONSTANT_MODULES = ("math", "np", "numpy")
 
 @lru_cache(maxsize=8)
 def parsed(text: str) -> ast.Module | None:
-    """The tree of a file; None where it is not Python."""
+    """The tree of a file. None if it is not Python."""
     try:
         return parse(SourceText("", text))
     except UsageError:
@@ -22,7 +22,7 @@ def parsed(text: str) -> ast.Module | None:
 
 
 def function_at(tree: ast.Module, line: int) -> Function | None:
-    """The function whose definition begins at a line, or one of whose decorators does."""
+    """The function whose definition, or one of whose decorators, begins at a line."""
     for node in ast.walk(tree):
         if isinstance(node, Function):
             first = min((one.lineno for one in node.decorator_list), default=node.lineno)
@@ -32,7 +32,7 @@ def function_at(tree: ast.Module, line: int) -> Function | None:
 
 
 def grown_in(statement: ast.stmt) -> str:
-    """The list that a statement appends one value to."""
+    """The list to which a statement appends one value; empty for any other statement."""
     match statement:
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append"), args=[_])):
             return name
@@ -41,7 +41,7 @@ def grown_in(statement: ast.stmt) -> str:
 
 
 def is_apart(node: ast.For) -> bool:
-    """True if no round of a loop reads what another one wrote, but for lists that grow."""
+    """True if no iteration of a loop reads values of another one, except lists that grow."""
     written = set(names_in(node.body, ast.Store))
     for statement in node.body:
         match statement:
@@ -58,7 +58,7 @@ def is_apart(node: ast.For) -> bool:
 
 
 def paired(target: ast.expr, source: ast.expr) -> Iterator[tuple[str, ast.expr | None]]:
-    """The names of a loop, each with what it runs through; None for one that counts."""
+    """The names of a loop, each with the expression that it iterates over; None for a counter."""
     match target, source:
         case ast.Name(id=name), ast.Call(func=ast.Name(id="range")):
             yield name, None
@@ -83,14 +83,14 @@ def paired(target: ast.expr, source: ast.expr) -> Iterator[tuple[str, ast.expr |
 
 
 def place_line(node: ast.expr) -> int:
-    """The line to which the interpreter attributes the call: that of a method's name, where it stands apart."""
+    """The line that the interpreter gives to a call: the method name's line, if it is on a line of its own."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         return node.func.end_lineno or node.lineno
     return node.lineno
 
 
 def whole_number_in(node: ast.expr) -> int | None:
-    """The whole number that is written there."""
+    """The whole number in a literal expression; None for anything else."""
     try:
         value = ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
@@ -116,7 +116,7 @@ def number_in(node: ast.expr) -> str:
 
 
 def writes_in_place(node: ast.AST) -> bool:
-    """True for calls that may change a tensor: ``add_``, ``out=``, ``inplace=True``; and for stores into one."""
+    """True for calls that may change a tensor (``add_``, ``out=``, ``inplace=True``), and for stores."""
     match node:
         case ast.AugAssign() | ast.Subscript(ctx=ast.Store()):
             return True

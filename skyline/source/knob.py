@@ -50,7 +50,7 @@ DEFAULTS = (KnobKind.PARAMETER_DEFAULT, KnobKind.ARGPARSE_DEFAULT, KnobKind.DATA
 class ConfiguredSetting:
     """The places in settings files that hold the value of a setting that the run showed, best first.
 
-    ``name`` is that of the what-if that changes it.
+    ``name`` is the name of the what-if that changes it.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Programs that surely make no ``DataLoader``: the length of an epoch of theirs cannot be known."""
+"""Finds programs that certainly make no ``DataLoader``, so that the length of an epoch is unknown."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from skyline.source.text import SourceText
 _MAKE_NONE = (sys.stdlib_module_names - {"importlib", "runpy"}) | {
     "torch", "torchaudio", "torchvision", "numpy", "scipy", "PIL", "tqdm", "matplotlib", "einops", "tiktoken",
 }  # fmt: skip
-"""Packages that give a program no loader whose class it does not name."""
+"""Packages that make no loader for a program unless it names the loader's class."""
 
 
 def surely_has_no_loader(script: SourceText, read: ReadSource) -> bool:
-    """True if no file of the program names a class of loaders, nor imports a package that may make one for it.
+    """True if no file of the program names a loader class, or imports a package that may make one for it.
 
     Raises:
         UsageError: the script is not Python.
@@ -39,7 +39,7 @@ def _may_make_one(program: Program, module: Module, node: ast.AST) -> bool:
 
 
 def _is_foreign(program: Program, importer: Module, name: str, level: int = 0) -> bool:
-    """True if an import is neither of a file of the program nor of a package that makes no loader."""
+    """True if an import is neither a file of the program nor a package that makes no loader."""
     if not level and name.partition(".")[0] in _MAKE_NONE:
         return False
     return program.find_module(importer, name, level) is None

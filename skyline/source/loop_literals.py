@@ -1,4 +1,4 @@
-"""Integer literals in the calls of a training loop: the batch size of a script that gives it no name."""
+"""Integer literals in the calls of a training loop: candidates for an unnamed batch size."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _COUNTING = {"range", "trange"}
 def loop_literals(text: SourceText, step_line: int) -> tuple[Knob, ...]:
     """The literals that are the argument of a call, as in ``x = data.sample(128)``, or the first element of one.
 
-    The loop is the one around the recorded line of the step. Numbers that occur several times in its body are left out:
-    the batch size may be any of them. Of a tensor's dimensions only the first counts. Raises UsageError if the text is
-    not Python.
+    The loop is the one around the recorded line of the step. Numbers that occur several times in its body are
+    left out, since any of them may be the batch size. Of a tensor's dimensions only the first counts. Raises
+    UsageError if the text is not Python.
     """
     module = Module.of(text)
     loop = loop_of(module, step_line)

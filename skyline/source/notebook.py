@@ -18,7 +18,7 @@ _VERSION = 4
 
 @dataclass(frozen=True, slots=True)
 class Notebook:
-    """The text of the file and the sources of its code cells; blank cells, which Jupyter does not run, are left out."""
+    """The text of the file and the sources of its code cells, without blank cells, which Jupyter does not run."""
 
     path: str
     text: str
@@ -26,7 +26,7 @@ class Notebook:
 
     @classmethod
     def parse(cls, path: str, data: bytes) -> Notebook:
-        """Read a notebook of any version; raises UsageError for what is none, or not in Python."""
+        """Reads a notebook of any version; raises UsageError if it is no notebook, or not in Python."""
         try:
             text = data.decode("utf-8")
             content = json.loads(text)
@@ -36,7 +36,7 @@ class Notebook:
             language = _language(content["metadata"])
         except UsageError:
             raise
-        except Exception as error:  # nbformat raises whatever its conversion raises
+        except Exception as error:  # nbformat raises exceptions of any kind
             reason = f"it has no {error}" if isinstance(error, KeyError) else error
             raise UsageError(
                 f"{path} is damaged or not a notebook: {reason}", hint="Open it in Jupyter and save it again."
@@ -58,9 +58,9 @@ class Notebook:
         return script_of(self.cells)
 
     def with_script(self, script: str) -> bytes:
-        """The file with a changed script; all but the sources of the changed cells stays byte for byte.
+        """The file with a changed script; only the sources of the changed cells differ.
 
-        Raises RewriteRefused where the change does not lie within cells.
+        Raises RewriteRefused if the change is not inside cells.
         """
         cells = cells_of(script)
         before = self.script()
@@ -97,7 +97,7 @@ class _Source:
 
 
 def _converted(path: str, text: str) -> Any:
-    """The content of an old notebook in the present form; nbformat has no types."""
+    """The content of an old notebook in the present format; nbformat has no types."""
     try:
         from nbformat import converter, reader
     except ImportError:
@@ -110,7 +110,7 @@ def _converted(path: str, text: str) -> Any:
 
 
 def _joined(source: Any) -> str:
-    """A source as one text; files hold a text or a list of lines."""
+    """A source as one text; files contain a text or a list of lines."""
     return source if isinstance(source, str) else "".join(source)
 
 
@@ -120,7 +120,7 @@ def _language(metadata: Any) -> str:
 
 
 def _lines_of_code(script: str) -> list[str]:
-    """The lines without headings: text before the first one may have moved below it."""
+    """The lines without headings, since text before the first heading may have moved below it."""
     known = set(headings(script))
     return [line for line in script.split("\n") if line not in known]
 
@@ -166,7 +166,7 @@ def _after_space(text: str, at: int) -> int:
 
 
 def _encoded(text: str, place: _Source, source: str, ascii_only: bool) -> str:
-    """A source in the form that the file gave the old one: a string, or a list of lines, as they were laid out."""
+    """A source in the form of the file's old one: a string or a list of lines, with the same layout."""
 
     def quoted(words: str) -> str:
         return json.dumps(words, ensure_ascii=ascii_only)

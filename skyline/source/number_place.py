@@ -60,10 +60,10 @@ class AskedName:
 class NumberPlace:
     """A place that holds a number.
 
-    ``text`` is the expression as written, ``value`` the number in force, None if it is unknown. ``owner`` is the class,
-    function or dictionary that it belongs to, empty for a name of the file. A ``flag`` sets the number in the script's
-    arguments; so does the argument at ``argument_index``. The text is edited if there is neither. Of several places of
-    one name, that with the lowest ``rank`` holds for the run.
+    ``text`` is the expression as written, ``value`` the number in force, None if unknown. ``owner`` is the
+    class, function or dictionary of the name, empty for a name of the file. A ``flag`` sets the number in the
+    script's arguments; so does the argument at ``argument_index``. Without either, the text is edited. Of
+    several places with one name, the place with the lowest ``rank`` holds for the run.
     """
 
     name: str
@@ -108,7 +108,7 @@ class NumberPlace:
         return (*given[:end], *entry, *given[end:])
 
     def written(self, value: Number) -> str:
-        """A number in the notation of this place: a float stays one."""
+        """A number in the notation of this place: a float stays a float."""
         return repr(float(value)) if isinstance(self.value, float) else repr(value)
 
 
@@ -172,7 +172,7 @@ def chosen(asked: AskedName, places: Sequence[NumberPlace], script: str) -> Numb
 
 
 def names(places: Iterable[NumberPlace]) -> tuple[str, ...]:
-    """The names of places, those that the script itself shows first: options, constants, then the rest."""
+    """The names of places, in the order in which the script shows them: options, constants, then the rest."""
     ordered = sorted(places, key=lambda place: place.rank)
     return tuple(dict.fromkeys(place.name for place in ordered))
 

@@ -25,10 +25,10 @@ from skyline.source.scope import BindingKind, NameScope, default_of, parameters_
 from skyline.source.text import Function, SourceText, last_name, literal_key, span_of
 
 _OPTION, _CONSTANT, _IMPORTED, _KEYWORD, _STORED, _ENTRY, _FIELD, _DEFAULT, _LOCAL = range(9)
-"""Ranks: a place overrides those of the ranks after it."""
+"""Ranks: a place overrides places with later ranks."""
 _NUMBERS = ("int", "float")
 _DECLARING = {"add_argument", "option", "set_defaults", "field", "Field", "DEFINE_integer", "DEFINE_float"}
-"""Calls whose keywords describe a setting, and are none."""
+"""Calls whose keywords describe a setting, but are no settings."""
 
 
 def number_places(
@@ -81,7 +81,7 @@ class _Search:
                     continue
 
     def _bound(self, module: Module, scope: NameScope) -> Iterator[NumberPlace]:
-        """The names of a file, class or function: of each the last value that certainly holds, and doubtful ones."""
+        """The names of a file, class or function: for each the last certain value, and uncertain values."""
         kind, owner, rank = KnobKind.CONSTANT, "", _CONSTANT if module is self._program.script else _IMPORTED
         if isinstance(scope.node, ast.ClassDef):
             kind, owner, rank = KnobKind.DATACLASS_FIELD, scope.node.name, _FIELD
@@ -149,7 +149,7 @@ class _Search:
         return _as_argument(place, forced)
 
     def _given(self, flags: Sequence[str]) -> Number | None:
-        """The number that the arguments give for an option; None if it is none."""
+        """The number that the arguments give for an option. None if it is no number."""
         found: Number | None = None
         for index, argument in enumerate(self._arguments):
             flag, equals, text = argument.partition("=")
@@ -158,7 +158,7 @@ class _Search:
         return found
 
     def _configured_value(self, place: NumberPlace) -> Number | None:
-        """The number of a constant after `configurator.py`: of the files and options on the command line, the last."""
+        """The last number of a constant after `configurator.py`, from the command line's files and options."""
         value = place.value
         for argument in self._arguments:
             flag, equals, text = argument.partition("=")
@@ -223,7 +223,7 @@ def _as_argument(place: NumberPlace, forced: ArgumentInForce) -> NumberPlace:
 
 
 def _renamed(place: NumberPlace, name: str, owner: str) -> NumberPlace:
-    """The place under the name by which it was asked for."""
+    """The place under the name that was asked for."""
     return replace(place, name=name, rank=_KEYWORD, owner=owner)
 
 
@@ -243,7 +243,7 @@ def _unpacked(value: ast.expr, unpack: tuple[int, ...]) -> ast.expr | None:
 
 
 def _defaulted(node: ast.expr | None) -> ast.expr | None:
-    """The default in ``field(default=64)``; any other expression itself."""
+    """The default in ``field(default=64)``; any other expression unchanged."""
     if isinstance(node, ast.Call) and last_name(node.func) in ("field", "Field"):
         return passed(node, "default", 0).value
     return node
@@ -259,7 +259,7 @@ def _defaults(module: Module, node: Function) -> Iterator[NumberPlace]:
 
 
 def _owner(module: Module, node: Function) -> str:
-    """The name by which a function is called: that of the class for its constructor."""
+    """The name by which a function is called; for a constructor, the name of its class."""
     around = module.parents.get(node)
     return around.name if node.name == "__init__" and isinstance(around, ast.ClassDef) else node.name
 
@@ -282,7 +282,7 @@ def _entries(module: Module, node: ast.Dict) -> Iterator[NumberPlace]:
 
 
 def _stores(module: Module, node: ast.Assign) -> Iterator[NumberPlace]:
-    """``config.width = 64`` and ``config["width"] = 64``."""
+    """The places of ``config.width = 64`` and ``config["width"] = 64``."""
     if number_of(node.value) is None:
         return
     for target in node.targets:

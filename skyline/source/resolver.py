@@ -72,7 +72,7 @@ class Resolver:
         return self._literals(node, frame, route)
 
     def meant(self, node: ast.expr, frame: Frame, route: Route) -> list[Found]:
-        """Like ``follow``, with the full number of search steps: for the few places that a rewrite asks about."""
+        """Like ``follow``, but with the full number of search steps, for the few places that a rewrite looks up."""
         self._steps = self._all_steps = 0
         return self.follow(node, frame, route)
 

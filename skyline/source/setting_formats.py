@@ -46,7 +46,7 @@ def unquoted(text: str) -> str:
 
 
 _LARGEST = 200_000
-"""Characters. A settings file is smaller; the parser reads about as much in two seconds."""
+"""The limit in characters: settings files are smaller, and parsing this much takes about two seconds."""
 _PROPERTIES = re.compile(r"(?:[&!]\S*\s+)*")
 _MERGE = "<<"
 _DEEPEST = 40
@@ -55,7 +55,7 @@ _DEEPEST = 40
 def read_yaml(text: str) -> Iterator[SettingEntry]:
     """YAML: scalars in textual order, of all documents.
 
-    A value behind an alias stands where its anchor is, under the keys of both.
+    A value behind an alias has the place of its anchor, and the keys of both.
     """
     if len(text) > _LARGEST:
         return

@@ -94,7 +94,7 @@ def rank(setting: Setting, path: Sequence[str]) -> int | None:
 
 
 def _batch_size(path: Sequence[str]) -> int | None:
-    """``batch: {size: 16}`` is one name."""
+    """The rank of a batch size; ``batch: {size: 16}`` counts as one name."""
     found = batch_rank(path[-1])
     if found is None and path[-1].lower() == "size" and len(path) > 1:
         found = batch_rank(f"{path[-2]}_size")
@@ -109,7 +109,7 @@ def _num_workers(path: Sequence[str]) -> int | None:
 
 
 def _grad_accumulation(path: Sequence[str]) -> int | None:
-    """``gradient_accumulation_steps``, ``accumulate_grad_batches``, ``accum_iter``."""
+    """The rank of ``gradient_accumulation_steps``, ``accumulate_grad_batches``, ``accum_iter``."""
     return 0 if any(word.startswith("accum") for word in words(path[-1])) else None
 
 

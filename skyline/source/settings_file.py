@@ -84,10 +84,10 @@ def with_setting(place: SettingPlace, text: str, value: int) -> str | None:
 
 
 def setting_edit(place: SettingPlace, text: SourceText, value: int) -> tuple[TextEdit, ...]:
-    """The edit of the one value at a place, in its notation; none if it is there already.
+    """The edit of the value at a place, in its notation; none if the value is there already.
 
-    The file may have changed: another line, or another number under the same key. Raises RewriteRefused if the key is
-    gone or stands there several times.
+    The file may have changed: another line, or another number under the same key. Raises RewriteRefused if
+    the key is gone or occurs several times.
     """
     entry = entry_now(place, text.text)
     if entry is None:
@@ -101,7 +101,7 @@ def setting_edit(place: SettingPlace, text: SourceText, value: int) -> tuple[Tex
 def entry_now(place: SettingPlace, text: str) -> SettingEntry | None:
     """The entry of a place in a text that may have changed: on another line, or with another number.
 
-    None if its key is gone, or stands there several times.
+    None if its key is gone, or occurs several times.
     """
     there = _there(place, text)
     return there[0] if len(there) == 1 else None
@@ -136,7 +136,7 @@ def is_settings_file(path: str) -> bool:
 
 
 def still_holds(place: SettingPlace, text: str | None = None) -> bool:
-    """True if a text, by default that of the file on disk, still holds the value of a place, on any line."""
+    """True if a text, by default the file on disk, still holds the value of a place, on any line."""
     if text is None:
         try:
             text = SourceText.read(place.file).text
@@ -188,7 +188,7 @@ def is_reference(entry: SettingEntry) -> bool:
 def target(
     file: str, entry: SettingEntry, files: Mapping[str, Sequence[SettingEntry]]
 ) -> tuple[str, SettingEntry] | None:
-    """The file and the entry that an interpolation leads to, through others if need be; None if there is none.
+    """The file and the entry that an interpolation leads to, maybe through others; None if there is none.
 
     ``files`` are in opening order: a later file overrides an earlier one. The folders of a file count as keys, since
     a file of a group (``conf/data/small.yaml``) is composed under the name of the group.

@@ -56,9 +56,9 @@ _LINE_END = re.compile(r"\r\n|\r|\n")
 class SourceText:
     """The decoded text of one file, with everything needed to write it back byte for byte.
 
-    ``text`` keeps every newline of the file and omits the byte order mark. Lines count from 1 and columns from 0, in
-    characters, as in ``SourceSpan``; the conversions name the other units. Of a notebook ``text`` is the code of its
-    cells as one script, which is written back into the cells.
+    ``text`` keeps every newline of the file and omits the byte order mark. Lines count from 1 and columns
+    from 0, in characters, as in ``SourceSpan``; the conversions name the other units. For a notebook,
+    ``text`` is the code of its cells as one script; changes are written back into the cells.
     """
 
     path: str
@@ -382,7 +382,7 @@ _STRING_ENDS = {getattr(kinds, name) for name in ("FSTRING_END", "TSTRING_END") 
 
 @dataclass(frozen=True, slots=True)
 class SourceToken:
-    """One token; ``kind`` is that of the ``token`` module."""
+    """One token; ``kind`` is a constant of the ``token`` module."""
 
     kind: int
     text: str

@@ -81,7 +81,7 @@ class _LoopSearch:
         return None
 
     def does(self, node: ast.AST, depth: int = 0) -> frozenset[str]:
-        """The parts of a training step (backward, step) in each turn of a loop, or in a call of a function.
+        """The parts of a training step (backward, step) in each iteration of a loop, or in a call of a function.
 
         A function with its own training loop has neither: it is an epoch, not an iteration.
         """

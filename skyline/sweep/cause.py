@@ -8,7 +8,7 @@ from skyline.sweep.point import SweepPoint
 from skyline.sweep.work import IterationWork
 
 _LESS = 0.02
-"""A share of tiles or waves has to fall by this part of itself to be a cause."""
+"""The least relative fall of a share of tiles or waves that counts as a cause."""
 _LESS_ALIGNED = 0.15
 _MORE_OPERATORS = 0.1
 _MULTIPLES = (8, 16, 32, 64, 128, 256)

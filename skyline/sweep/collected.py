@@ -1,4 +1,4 @@
-"""The points of a sweep while it runs: what is known so far, what failed, and how much of the time is left."""
+"""The points of a sweep while it runs: known points, failed points, and the time left."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skyline.sweep.point import FailedPoint, SweepPoint, Values
 
 
 class Collected:
-    """Takes points as they become known; lives as long as the sweep."""
+    """Collects points during the sweep."""
 
     def __init__(
         self,
@@ -32,12 +32,12 @@ class Collected:
         self.first_error: SkylineError | None = None
 
     def beside(self, count: int) -> Collected:
-        """Other points that are taken in the rest of the time, and reported alike."""
+        """A collector for other points in the remaining time, with the same progress reports."""
         return Collected(count, self.left_s, self._progress)
 
     @property
     def points(self) -> tuple[SweepPoint, ...]:
-        """The points so far, by their values."""
+        """The points so far, sorted by their values."""
         return tuple(self._points[values] for values in sorted(self._points))
 
     @property
@@ -51,26 +51,26 @@ class Collected:
         return self._count - len(self._points) - len(self._failed)
 
     def open(self, wanted: Sequence[Values]) -> tuple[Values, ...]:
-        """Those of ``wanted`` that are neither known nor failed."""
+        """The values of ``wanted`` that are neither known nor failed."""
         return tuple(one for one in wanted if one not in self._points and one not in self._failed)
 
     @property
     def is_over(self) -> bool:
-        """True once the time is spent, with at least one point known."""
+        """True once the time is spent, if at least one point is known."""
         return bool(self._points) and self.left_s <= 0
 
     @property
     def left_s(self) -> float:
-        """The rest of the time."""
+        """The remaining time in s."""
         return self._began_s + self._budget_s - self._clock()
 
     @property
     def spent_s(self) -> float:
-        """The time so far."""
+        """The time so far in s."""
         return self._clock() - self._began_s
 
     def say(self, words: str) -> None:
-        """Report the work on the next point or points."""
+        """Reports the work on the next points."""
         done = self._count - self.left
         failed = f", {len(self._failed)} failed" if self._failed else ""
         self._progress(
@@ -78,11 +78,11 @@ class Collected:
         )
 
     def add(self, point: SweepPoint) -> None:
-        """A point is known, perhaps better than before."""
+        """Adds a point, or replaces it by a better one."""
         self._points[point.values] = point
 
     def fail(self, values: Values, error: SkylineError) -> None:
-        """A point failed; the sweep goes on."""
+        """Records that a point failed; the sweep goes on."""
         self.first_error = self.first_error or error
         found = FailedPoint(values, " ".join(error.message.split()))
         self._failed[values] = found

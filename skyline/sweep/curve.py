@@ -1,4 +1,4 @@
-"""Steps and the knee of a curve of times over the values of a setting, and values that a larger one is faster than."""
+"""Finds steps and the knee in times over the values of a setting, and values faster than smaller ones."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from skyline.interval import Interval, median
 from skyline.lazy_dataclass import dataclass
 
 _LEAST_STEP = 0.05
-"""Fresh processes of one script differ by so much; a smaller departure from the trend is no step."""
+"""The difference between fresh processes of one script; a smaller deviation from the trend is no step."""
 _LEAST_FASTER = 0.02
-"""Part of the time by which a larger value must be faster to be named."""
+"""The least share of the time by which a larger value must be faster to be named."""
 _NEIGHBOURS = 3
 _LEAST_FOR_STEPS = 4
 _LEAST_FOR_KNEE = 6
 _LEAST_PER_SIDE = 3
 _LEAST_BEND = 0.5
-"""Least change of the power with which the time grows: the factor for twice the value becomes 1.41 times as large."""
+"""The least change of the growth exponent: the factor of the time per doubling becomes 1.41 times as large."""
 _BEND_EXPLAINS = 0.6
-"""Least part of the departure from a single power that the bend removes."""
+"""The least share of the deviation from a single power that the bend must remove."""
 _STRAIGHT = 0.02
-"""Root-mean-square departure, in logarithms, below which a single power describes the curve."""
+"""The root-mean-square deviation, in logarithms, below which a single power describes the curve."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Two neighbouring values, by their indices, between which the time changes more than by the trend.
+    """Two neighbouring values, by their indices, between which the time changes by more than the trend.
 
     ``change`` and ``trend`` are relative: 0.4 is 40 % more.
     """
@@ -48,7 +48,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Knee:
-    """The value, by its index, at which the growth changes; the factors of the time for twice the value."""
+    """The index of the value at which the growth changes, and the factors of the time per doubling."""
 
     at: int
     below: float
@@ -57,9 +57,9 @@ class Knee:
 
 @dataclass(frozen=True, slots=True)
 class Faster:
-    """A value, by its index, that takes less time than each of the smaller values from ``first`` on before it.
+    """A value, by its index, that takes less time than each of the smaller values from ``first`` on.
 
-    ``gain`` is the part of the time that it saves, compared with the slowest of them.
+    ``gain`` is the share of the time that it saves, compared with the slowest of them.
     """
 
     at: int
@@ -68,11 +68,11 @@ class Faster:
 
 
 def steps(values: Sequence[float], times: Sequence[Interval], *, measured: bool) -> tuple[Step, ...]:
-    """The steps of a curve, in the order of the values; none where too few points show a trend.
+    """The steps of a curve, in the order of the values; none if too few points show a trend.
 
-    The trend is the steeper of the median powers of up to three pairs on either side, so that a knee is no step. A
-    ``measured`` step also exceeds the ranges of both times. Errors of predicted times of one curve are alike, and their
-    ranges do not count.
+    The trend is the steeper of the median powers of up to three pairs on either side, so that a knee is no
+    step. A ``measured`` step also exceeds the ranges of both times. Predicted times of one curve have similar
+    errors, so their ranges do not count.
     """
     if len(values) < _LEAST_FOR_STEPS or values[0] <= 0:
         return ()
@@ -91,9 +91,9 @@ def steps(values: Sequence[float], times: Sequence[Interval], *, measured: bool)
 
 
 def knee(values: Sequence[float], times: Sequence[Interval], ran: Sequence[int] = ()) -> Knee | None:
-    """The bend that explains a curve far better than a single power of the value does; None if none does.
+    """The bend that explains a curve far better than a single power of the value; None if there is none.
 
-    ``ran`` are the indices of times that were measured: there is no knee if a single power lies within their ranges.
+    ``ran`` are the indices of measured times: there is no knee if a single power lies within their ranges.
     """
     if len(values) < _LEAST_FOR_KNEE or values[0] <= 0:
         return None
@@ -119,7 +119,7 @@ def knee(values: Sequence[float], times: Sequence[Interval], ran: Sequence[int] 
 
 
 def faster(values: Sequence[float], times: Sequence[Interval], *, measured: bool) -> tuple[Faster, ...]:
-    """The values that are faster than smaller ones right before them, each with all of those, largest gain first."""
+    """The values that are faster than the smaller ones right before them, largest gain first."""
     found: list[Faster] = []
     for at in range(1, len(values)):
         first = at
@@ -128,7 +128,7 @@ def faster(values: Sequence[float], times: Sequence[Interval], *, measured: bool
         if first < at:
             slowest = max(time.value for time in times[first:at])
             found.append(Faster(at, first, 1 - times[at].value / slowest))
-    # A value that a still larger one is faster than needs no mention.
+    # A value needs no mention if a still larger one is faster than it.
     kept = [one for one in found if not any(other.first <= one.at < other.at for other in found)]
     return tuple(sorted(kept, key=lambda one: -one.gain))
 
@@ -144,7 +144,7 @@ def _is_one_power(values: Sequence[float], times: Sequence[Interval]) -> bool:
     least, most = -inf, inf
     for (value, time), (larger, later) in combinations(zip(values, times, strict=True), 2):
         width = log(larger / value)
-        # A range may reach down to nothing.
+        # The low end of a range may be zero.
         if later.low > 0:
             least = max(least, log(later.low / time.high) / width)
         if time.low > 0:
@@ -153,14 +153,14 @@ def _is_one_power(values: Sequence[float], times: Sequence[Interval]) -> bool:
 
 
 def _apart(before: Interval, after: Interval, trend: float, *, up: bool) -> bool:
-    """True if no two times within the ranges differ by the trend alone."""
+    """True if no two times within the ranges differ by only the trend."""
     if up:
         return after.low > before.high * exp(trend)
     return after.high < before.low * exp(trend)
 
 
 def _departure(columns: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[float, tuple[float, ...]]:
-    """The sum of squares that a least-squares fit leaves, and its coefficients."""
+    """The remaining sum of squares of a least-squares fit, and its coefficients."""
     coefficients = np.linalg.lstsq(columns, y, rcond=None)[0]
     rest = y - columns @ coefficients
     return float(rest @ rest), tuple(float(one) for one in coefficients)

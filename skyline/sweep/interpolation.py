@@ -1,4 +1,4 @@
-"""Times at values that did not run, from those at values that did."""
+"""Times at values that did not run, estimated from the times at values that did."""
 
 from __future__ import annotations
 
@@ -17,27 +17,28 @@ from skyline.sweep.point import Provenance, SweepPoint, TimePart, Values
 Array = NDArray[Any]
 
 _NINE_IN_TEN = 1.645
-"""Half the width of the range of nine in ten, in standard deviations of a normal distribution."""
+"""Half the width of a 90 % range, in standard deviations of a normal distribution."""
 _UNKNOWN = (TimePart("", Interval(1.0, 1e-3, 1e3)),)
-"""The one part of a time without a prediction: of any size, and the same at all values."""
+"""The only part of a time without a prediction: of unknown size, and equal at all values."""
 _FORM = 0.05
-"""Assumed: one factor for all operators of a kind describes an iteration to so much."""
+"""Assumed: the relative error of one factor for all operators of a kind."""
 _LEAST_RANGE = 1e-3
-"""Least standard deviation of the logarithm of a part: an exact one has none."""
+"""The least standard deviation of the logarithm of a part, since an exact part has none."""
 _DEPARTURE_PER_DOUBLING = 0.1
-"""Assumed: least standard deviation of the ratio to the prediction between a value and twice the value."""
+"""Assumed: the least standard deviation of the ratio to the prediction, per doubling of the value."""
 _STEPS = 30
 _LONGEST_STEP = 1.0
 
 
 def interpolated(points: Sequence[SweepPoint], runs: Mapping[Values, Interval]) -> tuple[SweepPoint, ...]:
-    """The points, in their order, with the measured times of the ``runs``, and with times that agree with these.
+    """The points, in their order, with the measured times of the ``runs``, and with other times fitted to them.
 
-    Each kind of operator of the prediction gets one factor, likely within the range of its kind; the factors are the
-    most likely ones after the runs. The ratio of measured to fitted times that remains is read between the runs: its
-    logarithm by kriging with a linear variogram (Cressie, Statistics for Spatial Data, 1993, section 3.2), over the
-    logarithms of the values. With one setting that is a straight line between neighbours, and beyond them the ratio of
-    the last one. Points without a prediction are read from the runs alone.
+    Each kind of operator of the prediction gets one factor, likely within the range of its kind; the factors
+    are the most likely ones given the runs. The remaining ratio of measured to fitted times is interpolated
+    between the runs: its logarithm by kriging with a linear variogram (Cressie, Statistics for Spatial Data,
+    1993, section 3.2), over the logarithms of the values. With one setting, this is a straight line between
+    neighbours, and beyond them the ratio of the last one. Points without a prediction are interpolated from
+    the runs alone.
     """
     if not runs:
         return tuple(points)
@@ -55,9 +56,9 @@ def interpolated(points: Sequence[SweepPoint], runs: Mapping[Values, Interval]) 
 
 
 def between_runs(ran: Sequence[SweepPoint], wanted: Sequence[Values]) -> tuple[SweepPoint, ...]:
-    """Points at ``wanted`` values of the first setting that lie between two that ran with the same other values.
+    """Points at ``wanted`` values of the first setting, between two that ran with the same other values.
 
-    They have a time alone.
+    They have no figures other than the time.
     """
     found: list[SweepPoint] = []
     for others in dict.fromkeys(values[1:] for values in wanted):
@@ -75,12 +76,13 @@ def between_runs(ran: Sequence[SweepPoint], wanted: Sequence[Values]) -> tuple[S
 
 @dataclass(frozen=True, slots=True)
 class _Fit:
-    """The fitted prediction of all points, and the ratios that remain at those that ran.
+    """The fitted prediction of all points, and the remaining ratios at the points that ran.
 
-    ``logs`` is the logarithm of the fitted time of each point, ``shares`` the part of each kind in it. ``places`` are
-    the values as coordinates. ``ran`` are the indices of the points that ran, with the logarithm of measured over
-    fitted in ``rest`` and their own uncertainty in ``spreads``. ``covariance`` is that of the logarithms of the
-    factors, ``slope`` the variance of the difference of two ratios for each unit of distance.
+    ``logs`` is the logarithm of the fitted time of each point, ``shares`` the share of each kind in it.
+    ``places`` are the values as coordinates. ``ran`` are the indices of the points that ran, with the
+    logarithm of measured over fitted time in ``rest`` and its uncertainty in ``spreads``. ``covariance`` is
+    the covariance of the logarithms of the factors, ``slope`` the variance of the difference of two ratios
+    per unit of distance.
     """
 
     logs: Array
@@ -116,12 +118,12 @@ class _Fit:
         )
 
     def read(self, index: int) -> Interval:
-        """The time at a point that did not run, with the range of nine in ten."""
+        """The time at a point that did not run, with its 90 % range."""
         between = _distances(self.places[self.ran])
         to: Array = np.linalg.norm(self.places[self.ran] - self.places[index], axis=1)
         weights, variance = _kriged(between, to)
         value = exp(float(self.logs[index] + weights @ self.rest))
-        # Factors that all runs share cancel; parts that weigh more here than at the runs do not.
+        # Factors that all runs share cancel; parts with a larger share here than in the runs do not.
         apart: Array = self.shares[index] - weights @ self.shares[self.ran]
         variance = self.slope * variance + float(
             apart @ self.covariance @ apart + weights**2 @ self.spreads**2
@@ -131,7 +133,7 @@ class _Fit:
 
 
 def _kinds(points: Sequence[SweepPoint]) -> tuple[tuple[str, ...], Array]:
-    """The kinds of all parts, and the standard deviation of the logarithm of each, from its range over all points."""
+    """The kinds of all parts, and the standard deviation of each one's logarithm, from its total range."""
     sums: dict[str, list[float]] = {}
     for one in points:
         for part in one.parts or _UNKNOWN:
@@ -152,12 +154,12 @@ def _spread(time: Interval) -> float:
 
 
 def _spread_of(low: float, high: float) -> float:
-    """The standard deviation of the logarithm, from the range of nine in ten."""
+    """The standard deviation of the logarithm, from a 90 % range."""
     return log(high / low) / (2 * _NINE_IN_TEN) if low > 0 else _LEAST_RANGE
 
 
 def _places(values: Sequence[Values]) -> Array:
-    """The values as coordinates: their logarithms, or their part of the range where some are zero or below."""
+    """The values as coordinates: their logarithms, or their position in the range if some are zero or below."""
     found = np.array(values, dtype=float)
     columns: list[Array] = []
     for column in found.T:
@@ -167,7 +169,7 @@ def _places(values: Sequence[Values]) -> Array:
 
 
 def _factors(parts: Array, measured: Array, spreads: Array, priors: Array) -> tuple[Array, Array]:
-    """The logarithm of the factor of each kind, and their covariance: Gauss-Newton steps to the most likely ones."""
+    """The logarithm of each kind's most likely factor, and their covariance, by Gauss-Newton steps."""
     weights, own = 1 / spreads**2, 1 / priors**2
     logs: Array = np.zeros(len(priors))
     for _ in range(_STEPS):
@@ -184,7 +186,7 @@ def _step(logs: Array, parts: Array, measured: Array, weights: Array, own: Array
 
 
 def _totals(logs: Array, parts: Array) -> tuple[Array, Array]:
-    """The time of each iteration with these factors, and the part of each kind in it."""
+    """The time of each iteration with these factors, and the share of each kind in it."""
     times = parts * np.exp(logs)
     total = times.sum(axis=1)
     return total, times / total[:, None]
@@ -195,7 +197,7 @@ def _distances(places: Array) -> Array:
 
 
 def _slope(places: Array, rest: Array) -> float:
-    """The variance of the difference of two ratios for each unit of distance, from all pairs of runs."""
+    """The variance of the difference of two ratios per unit of distance, from all pairs of runs."""
     least = _DEPARTURE_PER_DOUBLING**2 / log(2)
     rows, columns = np.triu_indices(len(rest), 1)
     apart = _distances(places)[rows, columns]

@@ -1,4 +1,4 @@
-"""Points on this machine: runs of the script with different values compute in turns with the first of them."""
+"""Points on this machine: runs of the script with different values take turns with the first of them."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from skyline.trace.facts import Device
 from skyline.trace.profile import Profile
 
 _AT_A_TIME = 4
-"""Runs that are held at the same time as the first one: each has its own memory."""
+"""The number of runs that are held together with the first one; each has its own memory."""
 LEAST_ROUNDS = 3
-"""Rounds of a group of points, even if the time is spent: fewer show no spread."""
+"""The least number of rounds of a group of points, even after the time is spent: fewer show no spread."""
 _PACE = TurnPace(turn_s=0.35)
 
 
@@ -47,7 +47,7 @@ class _MeasuredRun:
     error: SkylineError | None = None
 
     def turn(self) -> Turn | None:
-        """The turn of the run; None from its first failure on."""
+        """A turn of the run; None from its first failure on."""
         if self.error is not None:
             return None
         try:
@@ -57,7 +57,7 @@ class _MeasuredRun:
             return None
 
     def profile(self) -> Profile | None:
-        """The facts that the run showed; None where it ended before it could be recorded."""
+        """The facts that the run showed. None if it ended before it could be recorded."""
         recording, launcher = self.held.recording, self.launcher
         if recording is None or not self.rows:
             return None
@@ -78,7 +78,7 @@ class _MeasuredRun:
 
 
 class MeasuredPoints:
-    """The measurement of a sweep. It holds the first run, whose turns all others are compared with."""
+    """The measurement of a sweep. It holds the first run, with which all others are compared."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class MeasuredPoints:
         self._base_ms: list[float] = []
         self._others: list[float] = []
         self._runs: list[_MeasuredRun] = []
-        """All runs that had turns; the first one is compared with."""
+        """All runs that had turns; the others are compared with the first one."""
 
     @property
     def others_cores(self) -> float:
@@ -102,7 +102,7 @@ class MeasuredPoints:
         return median(self._others or [0.0])
 
     def take(self, wanted: Sequence[Values]) -> None:
-        """Measure the points in their order, a few at a time. Raises an error of the first run."""
+        """Measures the points in their order, a few at a time. Raises an error of the first run."""
         left = list(wanted)
         with ExitStack() as stack:
             base = None
@@ -114,7 +114,7 @@ class MeasuredPoints:
             on_device = base.held.ready.facts.environment.device.kind != "cpu"
             while not self._base_ms or (left and not self._collected.is_over):
                 with ExitStack() as group:
-                    # On a GPU there is one run more at a time, and resting runs free the memory that they do not need.
+                    # On a GPU only one further run is held at a time, and idle runs free unused memory.
                     count = min(len(left), 1 if on_device else _AT_A_TIME)
                     started = [self._warmed_up(left.pop(0), group, base) for _ in range(count)]
                     runs = [one for one in started if one is not None]
@@ -126,7 +126,7 @@ class MeasuredPoints:
                         self._take_rounds(base, runs)
 
     def _warmed_up(self, values: Values, stack: ExitStack, base: _MeasuredRun | None) -> _MeasuredRun | None:
-        """The run with these values, at rest after its warm-up; None where it failed, which is noted."""
+        """The run with these values, idle after its warm-up. None if it failed, which is recorded."""
         self._collected.say(f"{self._script.words(values)}: starting")
         try:
             launcher = ScriptLauncher(self._script.at(values), starter=self._script.starter)
@@ -143,7 +143,7 @@ class MeasuredPoints:
         return _MeasuredRun(SweepPoint(values, Interval.exact(0.0)), held, launcher)
 
     def _take_rounds(self, base: _MeasuredRun, runs: list[_MeasuredRun]) -> None:
-        """Turns of the first run and of some others; each round adds to the points."""
+        """Runs turns of the first run and of some others; each round adds to the points."""
         named = ", ".join(self._script.words(one.point.values) for one in (runs or [base]))
         for number in range(self._rounds):
             if number >= LEAST_ROUNDS and self._collected.left_s <= 0:
@@ -174,7 +174,7 @@ class MeasuredPoints:
                 run.rows += turn.rows
 
     def _describe(self, run: _MeasuredRun) -> None:
-        """Add the figures other than the time to the point of a run."""
+        """Adds the figures other than the time to the point of a run."""
         profile = run.profile()
         if profile is None:
             return
@@ -185,7 +185,7 @@ class MeasuredPoints:
         run.point = replace(run.point, samples=samples_of(profile), peak_bytes=run.held.peak_bytes, work=work)
 
     def _publish(self) -> None:
-        """All points, with the time of the first run over the whole sweep so far."""
+        """Publishes all points, based on the time of the first run over the whole sweep so far."""
         for run in self._runs:
             if not run.ratios:
                 continue
@@ -197,7 +197,7 @@ class MeasuredPoints:
 
 
 def device_of(device: Device) -> GpuSpec | None:
-    """The data sheet of the device of a run, this machine's processor included; None for an unknown one."""
+    """The data sheet of a run's device, also for this machine's processor. None for an unknown device."""
     try:
         return gpu_named("cpu" if device.kind == "cpu" else device.name)
     except UsageError:

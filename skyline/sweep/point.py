@@ -18,19 +18,19 @@ Values = tuple[Number, ...]
 
 
 class Provenance(str, Enum):
-    """Where the time of a point comes from."""
+    """The origin of the time of a point."""
 
     MEASURED = "measured"
     """The script ran here with these values."""
     INTERPOLATED = "interpolated"
-    """It ran with other values, and the time follows from theirs."""
+    """The script ran with other values, and the time follows from theirs."""
     PREDICTED = "predicted"
-    """Nothing ran: the time rests on shapes alone."""
+    """Nothing ran: the time follows from shapes alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimePart:
-    """The part of a predicted iteration whose errors are alike: operators of one kind, the host, or reading data."""
+    """A part of a predicted iteration whose errors agree: operators of one kind, the host, or reading data."""
 
     kind: str
     time_ms: Interval
@@ -38,10 +38,10 @@ class TimePart:
 
 @dataclass(frozen=True, slots=True)
 class SweepPoint:
-    """The figures at some values; None for one that the run did not show.
+    """The figures at some values. None for a figure that the run did not show.
 
-    ``fits`` is empty for a measured point: it did fit. ``parts`` are those of a time that was predicted for a
-    processor.
+    ``fits`` is empty for a measured point, which did fit. ``parts`` are the parts of a time that was
+    predicted for a processor.
     """
 
     values: Values
@@ -65,7 +65,7 @@ class SweepPoint:
 
     @property
     def utilisation(self) -> float | None:
-        """The rate of the counted arithmetic over the device's peak."""
+        """The rate of the counted arithmetic divided by the device's peak."""
         if self.work is None or self.work.ideal_ms is None:
             return None
         return self.work.ideal_ms / self.iteration_ms.value

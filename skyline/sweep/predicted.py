@@ -1,4 +1,4 @@
-"""Points on a GPU that need not be here: the script is traced by shape with each value, and its times are predicted."""
+"""Points on a GPU that need not be present: the script is traced by shape, and its times are predicted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def predict_points(
     collected: Collected,
     on_first: Callable[[Profile], None] = lambda _: None,
 ) -> None:
-    """Predict the points in their order; ``on_first`` receives the first profile."""
+    """Predicts the points in their order; ``on_first`` receives the first profile."""
     predictor, loading = predictor_for(gpu), LoadingRate()
     first = True
     for values in wanted:
@@ -45,7 +45,7 @@ def predict_points(
 
 
 def _parts(traced: Profile, gpu: GpuSpec, predictor: OperatorPredictor) -> tuple[TimePart, ...]:
-    """The parts of the time on a processor. A GPU and its host work at the same time, so that parts do not add up."""
+    """The parts of the time on a processor. A GPU and its host work in parallel, so their parts do not add up."""
     if not gpu.is_processor:
         return ()
     groups = group_times_us(traced, gpu, predictor)
@@ -55,13 +55,13 @@ def _parts(traced: Profile, gpu: GpuSpec, predictor: OperatorPredictor) -> tuple
 
 
 class LoadingRate:
-    """The time per byte of the first traced point that loads batches, which all later points take over."""
+    """The time per byte of the first traced point that loads batches; all later points use it."""
 
     def __init__(self) -> None:
         self._us_per_byte: float | None = None
 
     def applied(self, traced: Profile) -> Profile:
-        """The trace with that rate; unchanged if it loads nothing that was timed."""
+        """The trace with that rate; unchanged if it has no timed loading."""
         reads = traced.timed_reads
         bytes_read = sum(sum(one.tensor_bytes) for one in reads)
         took_us = sum(one.took_us for one in reads)

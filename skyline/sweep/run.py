@@ -1,4 +1,4 @@
-"""One sweep: combinations of values are predicted, measured or interpolated, until all are known or time is spent."""
+"""One sweep: predicts, measures or interpolates combinations of values until all are known or time is up."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from skyline.trace.profile import Profile
 
 @dataclass(frozen=True, slots=True)
 class SweepEffort:
-    """The limits of a sweep: seconds after which no further point begins, and rounds of each measured point.
+    """The limits of a sweep: seconds after which no further point begins, and rounds per measured point.
 
     ``runs`` values of a prediction for this machine's processor also run here. Raises UsageError for too few rounds.
     """
@@ -37,9 +37,9 @@ class SweepEffort:
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """The result. ``first`` is the profile of the first point that is known, None if it was not recorded.
+    """The result. ``first`` is the profile of the first known point, None if it was not recorded.
 
-    ``left`` points are neither known nor failed; ``ended`` is an error that ended the sweep early, empty for none.
+    ``left`` points are neither known nor failed; ``ended`` is the error that ended the sweep early, if any.
     """
 
     settings: tuple[SweptSetting, ...]
@@ -53,9 +53,9 @@ class Swept:
     others_cores: float = 0.0
     """The typical number of cores that other programs kept busy while points were measured."""
     runs_failed: str = ""
-    """The reason why no value of a prediction could run here; empty where one did, or none was to."""
+    """The reason why no value of a prediction could run here; empty if one did, or if none was asked for."""
     saved: Profile | None = None
-    """The saved profile that the points are fitted to, as nothing ran."""
+    """The saved profile to which the points are fitted, if nothing ran."""
 
 
 def sweep(
@@ -66,11 +66,12 @@ def sweep(
     on_failure: Callable[[FailedPoint], None] = lambda failed: None,
     saved: Profile | None = None,
 ) -> Swept:
-    """Take all points, those that cover the range first.
+    """Takes all points, first those that cover the range.
 
-    A point that fails is noted and left out. An interruption keeps the points so far. If no point is known, the first
-    error is raised. Values between measured ones that the time did not suffice for are interpolated. A prediction for
-    this machine's processor is fitted to ``saved``, a profile with the present values, where none of its values ran.
+    A point that fails is recorded and left out. An interruption keeps the points so far. If no point is
+    known, the first error is raised. Values for which the time was too short are interpolated if they lie
+    between measured ones. A prediction for this machine's processor is fitted to ``saved``, a profile with
+    the present values, if none of its values ran.
     """
     every = combinations(one.varied for one in script.settings)
     if len(every) > MOST_VALUES:

@@ -1,4 +1,4 @@
-"""The settings of a sweep, and the run of the script with other values of them, which changes no file."""
+"""The settings of a sweep, and runs of the script with other values of them, without changing a file."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class SweptScript:
     starter: Starter
 
     def at(self, values: Sequence[Number]) -> CaptureRequest:
-        """The run with these values, in the script's arguments or in texts that take the place of files."""
+        """The run with these values, in the script's arguments or in texts that replace files."""
         request = self.request
         arguments = request.arguments
         texts: dict[str, SourceText] = {}
@@ -81,7 +81,7 @@ class SweptScript:
 
 
 def settable_names(request: CaptureRequest) -> tuple[str, ...]:
-    """The names of numbers that the script itself sets, options first; at most a screen line of them."""
+    """The names of numbers that the script itself sets, options first; at most about one screen line."""
     script = SourceText.read(request.script.absolute())
     places = number_places(script, request.arguments, read_if_there)
     return names([one for one in places if one.span.file == script.path])[:_MOST_NAMES]

@@ -1,4 +1,4 @@
-"""A prediction for this machine's processor, fitted to runs of some values here, or else to a saved profile."""
+"""Fits a prediction for this machine's processor to runs of some values here, or else to a saved profile."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OWN = "cpu"
 
 @dataclass(frozen=True, slots=True)
 class RunsHere:
-    """The runs of a prediction: the cores that other programs kept busy, and the reason why none succeeded, if so."""
+    """The runs of a prediction: the cores that other programs kept busy, and why no run succeeded, if so."""
 
     others_cores: float = 0.0
     failed: str = ""
@@ -34,12 +34,12 @@ def is_this_processor(device: GpuSpec) -> bool:
 
 
 def run_here(script: SweptScript, wanted: Sequence[Values], collected: Collected, rounds: int) -> RunsHere:
-    """Measure some predicted values, and fit all points to them, also where an interruption ends the runs.
+    """Measures some predicted values, and fits all points to them, also if an interruption ends the runs.
 
     Values that fail here keep their prediction.
     """
     runs = collected.beside(len(wanted))
-    # A GPU that this machine may have is another device.
+    # A GPU of this machine would be another device.
     own = replace(script.request, gpu="", gpu_memory_bytes=None, device="cpu")
     measuring = MeasuredPoints(replace(script, request=own), runs, rounds)
     failed = ""
@@ -56,9 +56,9 @@ def run_here(script: SweptScript, wanted: Sequence[Values], collected: Collected
 
 
 def fit_to_saved(saved: Profile, script: SweptScript, gpu: GpuSpec, collected: Collected) -> bool:
-    """Fit all points to the iteration of the profile, which has the present values; False if that is not possible.
+    """Fits all points to the iteration of the profile, which has the present values; False if this is impossible.
 
-    Present values that are no point of the sweep are traced for the fit alone.
+    Present values that are no point of the sweep are traced only for the fit.
     """
     settings = script.settings
     present = tuple(one.place.value for one in settings if one.place.value is not None)

@@ -1,4 +1,4 @@
-"""The values of a setting, as they are typed: a range or a list."""
+"""The values of a setting, as typed: a range or a list."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Varied:
 
     @classmethod
     def parse(cls, text: str) -> Varied:
-        """From ``NAME=VALUES``; raises UsageError for other text."""
+        """Parses ``NAME=VALUES``; raises UsageError for other text."""
         name, equals, values = text.partition("=")
         if not equals or not values.strip():
             raise UsageError(
@@ -117,7 +117,7 @@ def _check(count: int, text: str) -> None:
 
 
 def _kept_whole(value: Number, start: Number, stop: Number) -> Number:
-    """Whole numbers between whole ends."""
+    """The value, rounded if both ends are whole numbers."""
     return round(value) if isinstance(start, int) and isinstance(stop, int) else value
 
 

@@ -1,4 +1,4 @@
-"""The arithmetic of one iteration: its amount, the time at the device's peak, and how its sizes suit the device."""
+"""The arithmetic of one iteration: its amount, its time at the device's peak, and the fit of its sizes."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ _ELEMENT_BYTES = {"float64": 8, "float32": 4, "tfloat32": 4, "float16": 2, "bflo
 class IterationWork:
     """The counted arithmetic of an iteration: products, convolutions and attention, forward and backward.
 
-    ``ideal_ms`` is its time at the device's peak in the formats that it runs in, None without a known peak.
-    ``tile_share`` is the part of the computed tiles that belongs to results, ``wave_share`` the part of the
-    multiprocessors' time in which they have a tile; None where no predictor knows. ``aligned_share`` is the part of the
-    arithmetic whose operands have rows of whole 16 bytes. ``busy_share`` is the part of the iteration in which a kernel
-    runs, None without a GPU. ``operators`` counts kernels on a GPU, else operators.
+    ``ideal_ms`` is its time at the device's peak in its number formats, None without a known peak.
+    ``tile_share`` is the share of the computed tiles that belongs to results, ``wave_share`` the share of the
+    multiprocessors' time in which they have a tile; both are None if no predictor knows them.
+    ``aligned_share`` is the share of the arithmetic whose operands have rows of a multiple of 16 bytes.
+    ``busy_share`` is the share of the iteration in which a kernel runs, None without a GPU. ``operators``
+    counts kernels on a GPU, else operators.
     """
 
     flops: int
@@ -41,7 +42,7 @@ class IterationWork:
 
 
 def work_of(profile: Profile, device: GpuSpec | None) -> IterationWork:
-    """The work of the first recorded iteration; ``device`` is the one that it ran on or is predicted for, if known."""
+    """The work of the first recorded iteration; ``device`` ran it, or is the predicted one, if known."""
     trace = profile.trace
     first = min((mark.index for mark in trace.iterations), default=0)
     records = [one for one in trace.records if one.iteration == first]
@@ -98,7 +99,7 @@ def _number_format(shape: OperatorShape, device: GpuSpec) -> str:
 def _is_aligned(shape: OperatorShape) -> bool:
     operands = zip((*shape.inputs, *shape.outputs), (*shape.dtypes, *shape.output_dtypes), strict=False)
     for dims, number_format in operands:
-        # Of images and filters the channels are what a product has in its rows.
+        # In images and filters, the channels are the rows of the product.
         row = dims[1] if _is_convolution(shape) and len(dims) > 2 else dims[-1] if len(dims) > 1 else 0
         if row * _ELEMENT_BYTES.get(number_format, _LOAD_BYTES) % _LOAD_BYTES:
             return False

@@ -15,9 +15,9 @@ _ATTRIBUTE = re.compile(r"\s*\w+\.([\w.]+)\s*=\s*")
 
 @dataclass(frozen=True, slots=True)
 class BatchPlace:
-    """Change ``knob`` or ``setting`` to change the batch size; without a knob, ``reason`` is a sentence.
+    """The place to change for another batch size: ``knob`` or ``setting``. Without a knob, ``reason`` is a sentence.
 
-    ``setting`` is the place in a settings file that holds the batch size, where no literal in the code does.
+    ``setting`` is the place in a settings file, if no literal in the code holds the batch size.
     """
 
     knob: Knob | None
@@ -29,7 +29,7 @@ def batch_place(profile: Profile) -> BatchPlace:
     """The literal, option or setting that sets the batch size of this run, or the reason why none is known."""
     search, size = profile.knobs, profile.batch_size
     best, setting = search.best, profile.setting
-    # A file that the run opened goes over a default of the same number.
+    # A file that the run opened takes precedence over a default with the same number.
     overridden = (
         setting is not None
         and best is not None
@@ -56,13 +56,13 @@ def batch_place(profile: Profile) -> BatchPlace:
 
 
 def _overrides(setting: SettingPlace, knob: Knob) -> bool:
-    """True if the file may go over the default: a module of Python gives an option of the command line no value."""
+    """True if the file may override the default. A Python module does not set command line options."""
     from_module = setting.file.endswith(".py") and knob.kind is KnobKind.ARGPARSE_DEFAULT
     return knob.kind in DEFAULTS and not from_module
 
 
 def _is_default_of(profile: Profile, knob: Knob, setting: SettingPlace) -> bool:
-    """True of ``config.train.batch_size = 64`` where the setting is ``train.batch_size``, as yacs has its defaults."""
+    """True for a default such as ``config.train.batch_size = 64`` (yacs) if the setting is ``train.batch_size``."""
     path = os.path.realpath(knob.span.file)
     lines = next(
         (source.text.split("\n") for source in profile.sources if os.path.realpath(source.path) == path),
@@ -75,7 +75,7 @@ def _is_default_of(profile: Profile, knob: Knob, setting: SettingPlace) -> bool:
 
 
 def held_settings(profile: Profile) -> tuple[SettingPlace, ...]:
-    """The batch size, loader workers and accumulated batches that settings files hold, at one known place each."""
+    """The places of the batch size, loader workers and accumulated batches in settings files, if unambiguous."""
     batch_size = batch_place(profile).setting or profile.setting
     others = (each.places[0] for each in profile.configured if len(each.places) == 1)
     return (*([batch_size] if batch_size is not None else []), *others)

@@ -40,7 +40,7 @@ class Environment:
 
 @dataclass(frozen=True, slots=True)
 class OptimizerFact:
-    """An optimizer that made steps; ``options`` holds ``fused``, ``foreach`` and similar as passed (None: default)."""
+    """An optimizer that made steps. ``options`` holds ``fused``, ``foreach`` and similar as passed (None: default)."""
 
     name: str
     steps_per_iteration: int
@@ -64,7 +64,7 @@ class LoaderFact:
     persistent_workers: bool = False
     created_line: CodeLine | None = None
     prefetch_factor: int | None = None
-    """Batches that each worker prefetches; None without workers."""
+    """Number of batches that each worker prefetches. None without workers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class BatchFact:
 
 @dataclass(frozen=True, slots=True)
 class LabelFact:
-    """Labels of a classification in the warm-up: of ``counted`` labels ``below[i]`` are less than ``classes[i]``."""
+    """Class labels seen in the warm-up: ``below[i]`` of ``counted`` labels are less than ``classes[i]``."""
 
     counted: int
     classes: tuple[int, ...]
@@ -94,7 +94,7 @@ class MemoryFact:
     gradient_bytes: int
     optimizer_bytes: int
     other_bytes: int
-    """Buffers, datasets held as tensors, and all other live tensors."""
+    """Bytes of buffers, of datasets held as tensors, and of all other live tensors."""
 
     @property
     def total_bytes(self) -> int:
@@ -157,8 +157,8 @@ class ModuleFact:
     trainable: bool
     options: dict[str, int | float | bool | str | tuple[int, ...] | None]
     calls_per_iteration: float = 1.0
-    """Forward passes per iteration, without those that a checkpoint repeats: 0 for a mere container, 1 in compiled
-    code, where calls are not observable."""
+    """Forward passes per iteration, without repetitions by a checkpoint: 0 for a mere container, 1 in
+    compiled code, where calls are not observable."""
     channels_last: bool | None = None
     """True if the module's four-dimensional weight has that format; None without such a weight."""
     checkpointed: bool = False
@@ -233,7 +233,7 @@ FRAMEWORKS = (
     "PyTorch Ignite",
     "Keras",
 )
-"""The styles of scripts whose loop, or a part of it, is a framework's."""
+"""Styles of scripts in which a framework runs the loop or a part of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,14 +258,15 @@ class IterationFact:
 
     @property
     def trains(self) -> bool:
-        """False if an iteration is a call of a model."""
+        """False if an iteration is one call of a model."""
         return self.boundary != MODEL_CALL
 
 
 _FULL = 0.9
 """Share of all cores in use; below it, other programs ran on idle cores."""
 _NOTICED_CORES = 0.5
-"""Cores. An editor with its servers takes some tenths of a core; above this, timed iterations waited for cores."""
+"""Number of cores. An editor with its servers takes some tenths of a core. Above this limit, timed iterations
+had to wait for cores."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""A profile in brief: the history of a script keeps it for longer than the profile itself."""
+"""A short form of a profile, which the history of a script keeps longer than the profile itself."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_LINES = 40
 
 @dataclass(frozen=True, slots=True)
 class LineTime:
-    """The time of a source line per iteration, known by its text: its number changes from commit to commit."""
+    """The time of a source line per iteration. Its text identifies it, because its number changes between commits."""
 
     file: str
     text: str
@@ -26,7 +26,7 @@ class LineTime:
 
 @dataclass(frozen=True, slots=True)
 class HistoryRow:
-    """A profile in brief. ``sources`` are pairs of a path, relative to the script, and git's id of its text."""
+    """A profile in short form. ``sources`` are pairs of a path, relative to the script, and git's id of its text."""
 
     id: str
     created: str
@@ -84,7 +84,7 @@ def _relative(path: str, folder: Path) -> str:
 
 
 def _lines(profile: Profile, folder: Path) -> tuple[LineTime, ...]:
-    """The costliest lines: by kernels and copies if a GPU's are recorded, else by the work of the host."""
+    """The most expensive lines: by kernels and copies if the GPU was recorded, else by work of the host."""
     trace = profile.trace
     kernels = [one for one in trace.records if one.kind in ON_DEVICE]
     records = kernels or list(trace.records)
@@ -95,7 +95,7 @@ def _lines(profile: Profile, folder: Path) -> tuple[LineTime, ...]:
     if whole_us <= 0:
         return ()
     count = max(1, len(trace.iterations))
-    # Recording takes time: without kernels the lines are scaled to the iteration without it.
+    # Recording takes time. Without kernels, the lines are therefore scaled to the unrecorded iteration.
     scale = 1 / count / 1e3 if kernels else median(profile.times.steps_ms) / whole_us
     texts = {os.path.realpath(one.path): one.text.splitlines() for one in profile.sources}
     found: list[LineTime] = []

@@ -1,4 +1,4 @@
-"""Facts of a stretch of the script's own training, and the goal of the whole: gradients, costs, samples."""
+"""Facts about the first part of a script's training, and the goal of the whole: gradients, costs, samples."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from skyline.trace.record import CodeLine
 
 @dataclass(frozen=True, slots=True)
 class GradientSample:
-    """The gradients of some iterations at the same weights, by their inner products.
+    """The gradients of some iterations at the same weights, as inner products.
 
-    ``iteration`` is the number of iterations before them, ``updates`` of those that changed the weights. ``loss`` is
-    their mean; None if ``backward`` was not called on a single number. Each gradient is that of
-    ``ObservedTraining.samples`` samples.
+    ``iteration`` is the number of iterations before them, ``updates`` the number of iterations that changed
+    the weights. ``loss`` is their mean loss; None if ``backward`` was not called on a single number. Each
+    gradient covers ``ObservedTraining.samples`` samples.
     """
 
     iteration: int
@@ -23,7 +23,7 @@ class GradientSample:
 
 @dataclass(frozen=True, slots=True)
 class ObservedSave:
-    """A call of ``torch.save`` after so many iterations; ``size_bytes`` is 0 if unknown, ``line`` is the caller's."""
+    """A call of ``torch.save`` after this many iterations. ``size_bytes`` is 0 if unknown, ``line`` is the caller's."""
 
     iteration: int
     seconds: float
@@ -33,9 +33,9 @@ class ObservedSave:
 
 @dataclass(frozen=True, slots=True)
 class TrainingGoal:
-    """The training that the script as it is would do, from ``source``.
+    """The whole training of the unchanged script, as known from ``source``.
 
-    ``usd_per_hour`` is None without a price, ``noise_scale`` None unless the user gave one.
+    ``usd_per_hour`` is None without a price. ``noise_scale`` is None unless the user gave one.
     """
 
     samples: float
@@ -46,11 +46,12 @@ class TrainingGoal:
 
 @dataclass(frozen=True, slots=True)
 class ObservedTraining:
-    """Training for a while from the start, with ``gradients`` measured in between.
+    """The start of a training, with ``gradients`` measured in between.
 
-    ``startup_s`` is the time until the end of the first iteration. ``warming_s`` is the time that the iterations of the
-    warm-up took beyond the typical one, such as compiling. ``epoch_end_s`` is the time at the end of an epoch beyond an
-    iteration: validation, checkpoint, restarted loaders; None if no epoch ended, or its length is unknown.
+    ``startup_s`` is the time until the end of the first iteration. ``warming_s`` is the time that the
+    warm-up's iterations took in excess of a typical one, for example for compiling. ``epoch_end_s`` is the
+    time at the end of an epoch in excess of an iteration: validation, checkpoint, restarted loaders. It is
+    None if no epoch ended or its length is unknown.
     """
 
     samples: int
@@ -62,8 +63,8 @@ class ObservedTraining:
     epoch_end_s: float | None
     replayed_evaluations: int = 0
     ended: bool = False
-    """True if the script came to its end in that time."""
+    """True if the script ended within the observed time."""
     saves: tuple[ObservedSave, ...] = ()
-    """The calls of ``torch.save``, in order; their files went to the run's scratch folder."""
+    """The calls of ``torch.save``, in order. Their files went to the run's scratch folder."""
     around_saves_s: float = 0.0
-    """The time that an iteration with saves takes beyond one without, and beyond the calls of ``torch.save``."""
+    """The extra time of an iteration with saves, without the calls of ``torch.save`` themselves."""

@@ -1,4 +1,4 @@
-"""Outputs of an operator call. PyTorch's profiler notes inputs alone; those of a product determine its output."""
+"""Outputs of an operator call. PyTorch's profiler records only inputs; the inputs of a product determine its output."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from functools import lru_cache
 from skyline.trace.record import OperatorShape
 
 _OF_ROWS = ("linear", "mkldnn_linear", "_linear_pointwise")
-"""Products whose second matrix is transposed: one row for each output column."""
+"""Products with a transposed second matrix, which has one row for each output column."""
 _OF_MATRICES = ("mm", "addmm", "_addmm_activation", "bmm", "baddbmm", "matmul", "_scaled_mm", "_int_mm")
 
 
 @lru_cache(maxsize=1 << 12)
 def outputs_of(shape: OperatorShape) -> tuple[tuple[int, ...], ...]:
-    """The dimensions of the outputs: as noted, else as the inputs of a product imply; empty if unknown."""
+    """The dimensions of the outputs: as recorded, else as implied by the inputs of a product. Empty if unknown."""
     matrices = [size for size in shape.inputs if len(size) >= 2]
     name = shape.operator.rpartition("::")[2]
     if shape.outputs or len(matrices) < 2:

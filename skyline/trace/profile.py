@@ -133,7 +133,7 @@ class Profile:
     parallel: ParallelFact | None = None
     calls: tuple[CallFact, ...] = ()
     asked_of_gpu: tuple[str, ...] = ()
-    """Properties that a traced script queried from its GPU (``is_bf16_supported``); other GPUs answer differently."""
+    """Properties of its GPU that a traced script queried (``is_bf16_supported``). Other GPUs may answer differently."""
     power: PowerFact | None = None
     """The energy of iterations, if the hardware counts it."""
     repeated_reads: tuple[RepeatedRead, ...] = ()
@@ -143,35 +143,36 @@ class Profile:
     untimed_loading: str = ""
     """Reason why the time to load batches of a traced script is unknown; empty if it is known or none are loaded."""
     product_trials: tuple[ProductTrial, ...] = ()
-    """Single products in bfloat16 and with other thread counts, on a CPU where whole iterations could not be tried."""
+    """Single products in bfloat16 and with other thread counts, on a CPU, if whole iterations could not be tried."""
     split_trials: tuple[SplitTrial, ...] = ()
-    """Products with weights of the script, whole and as two thinner ones, on a CPU."""
+    """Products with weights of the script on a CPU, whole and split into two thinner products."""
     large_block_us_per_mb: float = 0.0
-    """Cost on a CPU of a block too large for the allocator's cache, which the system provides again each time."""
+    """Cost on a CPU of a block too large for the allocator's cache, which the operating system provides again
+    each time."""
     load: MachineLoad | None = None
     """Load by other programs while the script was timed; None if unknown."""
     set_aside: bool = False
-    """True if this profile is shown although a later one exists, which was measured on a busy machine."""
+    """True if this profile is shown because the later one was measured on a busy machine."""
     setting: SettingPlace | None = None
-    """The place in an opened file that holds the batch size under a key with a batch-size name."""
+    """The place of the batch size in an opened file, under a key with a batch-size name."""
     configured: tuple[ConfiguredSetting, ...] = ()
-    """Other settings than the batch size that opened files hold with the value that the run showed."""
+    """Settings other than the batch size that opened files hold, with the values that the run showed."""
     protection: Protection | None = None
     """The protection of the user's files during the run; None in profiles of earlier versions."""
     training: ObservedTraining | None = None
-    """A longer stretch of training, where ``skyline estimate`` asked for it."""
+    """A longer stretch of training, recorded for ``skyline estimate``."""
     goal: TrainingGoal | None = None
-    """The whole training as stated to ``skyline estimate``, or as a watched run that reached its target took it."""
+    """The whole training, as stated to ``skyline estimate`` or as done by a watched run that reached its target."""
     labels: LabelFact | None = None
-    """None if the script classifies nothing, or into few classes, and in profiles of earlier versions."""
+    """None if the script does not classify, has few classes, or the profile is of an earlier version."""
     values: TensorValues | None = None
     """Values in the tensors of a few further iterations; None if they could not be seen."""
     first: bool = False
-    """True while further iterations follow: ``times`` hold the first ones, from which later ones differ."""
+    """True while further iterations follow. ``times`` then hold the first iterations, from which later ones differ."""
 
     @property
     def iteration_ms(self) -> Interval:
-        """The iteration time: measured, or predicted. That of first figures has the range of the final one."""
+        """The iteration time: measured or predicted. The first figures have the range in which the final one lies."""
         if self.prediction is not None:
             return self.prediction.iteration_ms
         steps_ms = self.times.steps_ms
@@ -179,12 +180,12 @@ class Profile:
 
     @property
     def trains(self) -> bool:
-        """False if an iteration is a call of a model: the script evaluates, generates or serves."""
+        """False if an iteration is one call of a model: the script evaluates, generates or serves."""
         return self.iteration is None or self.iteration.trains
 
 
 def settings_files(profile: Profile) -> frozenset[str]:
-    """The settings files in which the profile knows a place that may be rewritten."""
+    """The settings files with a place that the profile knows and that may be rewritten."""
     places = [place for each in profile.configured for place in each.places]
     return frozenset(place.file for place in (*places, *([profile.setting] if profile.setting else [])))
 

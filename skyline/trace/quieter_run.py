@@ -1,4 +1,4 @@
-"""Choice between two measurements of the same code: one from a busy machine does not replace one from a quiet one."""
+"""Choice between two measurements of the same code: a quiet machine's is not replaced by a busy machine's."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from skyline.trace import store
 from skyline.trace.profile import Profile
 
 _AS_GOOD = 1.1
-"""Ratio of iteration times up to which two measurements agree: the spread for the same code on a quiet machine."""
+"""Ratio of iteration times up to which two measurements agree: the spread of the same code on a quiet machine."""
 
 
 def kept_instead(profile: Profile) -> Profile | None:
     """The earlier measurement if it remains the one to show, with a note on the new one; otherwise None.
 
-    It remains if it is of the same code on the same machine, the new one is slower, and other programs used more
-    processor time during the new one than during the earlier one.
+    It remains if it measured the same code on the same machine, the new one is slower, and other programs used more
+    processor time during the new one.
     """
     if profile.load is None or not profile.load.busy:
         return None

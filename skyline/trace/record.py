@@ -73,11 +73,11 @@ class BareTimes:
     host's own time.
     """
     saving_ms: tuple[float, ...] = ()
-    """Time in which weights are written to files; this and those below are empty if unknown."""
+    """Time in which weights are written to files. This tuple and those below are empty if unknown."""
     logging_ms: tuple[float, ...] = ()
-    """Time of handlers of ``logging`` and of TensorBoard's writer."""
+    """Time in handlers of ``logging`` and in TensorBoard's writer."""
     evaluation_ms: tuple[float, ...] = ()
-    """Time from a model's switch to evaluation until it is switched back, in which it is called without gradients."""
+    """Time in which a model is switched to evaluation, if it is then called without gradients."""
     rollout_ms: tuple[float, ...] = ()
     """Time from the first to the last step of an environment before an update."""
 
@@ -137,7 +137,7 @@ class CodeLine:
 class Record:
     """One period of work on one lane.
 
-    Records of a lane do not overlap; those of the main thread cover each recorded iteration without gaps.
+    Records of a lane do not overlap. Records of the main thread cover each recorded iteration without gaps.
     ``start_us`` counts from the start of the recording. ``line`` indexes ``Trace.lines`` (-1: no line of the user's
     code) and is the innermost user frame; for backward work it is the line of the corresponding forward operator.
     ``call_line`` is the executing line in the body of the training loop (``loss.backward()``, ``optimizer.step()``), -1
@@ -173,7 +173,7 @@ class Record:
 class Allocation:
     """A change of the live tensor memory: positive for an allocation, negative for a free.
 
-    ``line`` and ``phase`` are those of the operator running at the time. ``address`` pairs a free with its allocation;
+    ``line`` and ``phase`` belong to the operator running at the time. ``address`` pairs a free with its allocation;
     the block may be older than the recording.
     """
 

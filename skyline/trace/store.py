@@ -234,7 +234,7 @@ def name_of(script: Path, profile_id: str) -> str:
 
 
 def _stem(script: Path) -> str:
-    """The beginning of the file names. A notebook keeps its suffix: a script of the same name may lie in the folder."""
+    """The beginning of the file names. A notebook keeps its suffix: a script of the same name may exist."""
     return script.name if is_notebook(script) else script.stem
 
 

@@ -10,12 +10,13 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class HotRows:
-    """The rows with most lookups per byte that fit into ``size_bytes``.
+    """The rows with the most lookups per byte that fit into ``size_bytes``.
 
-    ``hit_share`` is their share of the lookups, ``whole_samples`` the share of samples all of whose lookups they
-    answer (None if unknown), both counted in other iterations than those that chose the rows. ``cold_bytes`` are the
-    other rows that an iteration looks up, once each. ``table_bytes`` are the bytes of each table among them. The share
-    of the best choice of rows lies between ``least_share`` and ``most_share`` in nine of ten profiles.
+    ``hit_share`` is their share of the lookups. ``whole_samples`` is the share of samples with all lookups in
+    these rows (None if unknown). Both are counted in other iterations than those that selected the rows.
+    ``cold_bytes`` is the size of the other rows that an iteration looks up, counted once each.
+    ``table_bytes`` is the part of each table. In nine of ten profiles, the share of the best selection lies
+    between ``least_share`` and ``most_share``.
     """
 
     size_bytes: int
@@ -25,14 +26,15 @@ class HotRows:
     table_bytes: tuple[float, ...] = ()
     least_share: float = 0.0
     most_share: float = 1.0
-    """Profiles of earlier versions do not know the range."""
+    """Profiles of earlier versions have no range."""
 
 
 @dataclass(frozen=True, slots=True)
 class SteadyRows:
-    """Looked-up rows that a step of the optimizer changes by no more than the ``change``-th part of their norm.
+    """Looked-up rows that an optimizer step changes by at most ``change`` times their norm.
 
-    ``row_share`` is their share of the rows that an iteration looks up, ``lookup_share`` that of the lookups.
+    ``row_share`` is their share of the rows that an iteration looks up, ``lookup_share`` their share of the
+    lookups.
     """
 
     change: float
@@ -44,8 +46,8 @@ class SteadyRows:
 class TableAccess:
     """An embedding table: ``rows`` of ``row_bytes`` each.
 
-    ``lookups`` is the number of indices in an iteration without those of the padding row, ``distinct_rows`` the number
-    of different rows among them. ``hot`` is sorted by size.
+    ``lookups`` is the number of indices in an iteration, without indices of the padding row.
+    ``distinct_rows`` is the number of distinct rows among them. ``hot`` is sorted by size.
     """
 
     path: str
@@ -55,7 +57,7 @@ class TableAccess:
     distinct_rows: float
     hot: tuple[HotRows, ...] = ()
     steady: tuple[SteadyRows, ...] = ()
-    """By change, smallest first; empty if no step of an optimizer could be compared."""
+    """Sorted by change, smallest first. Empty if no optimizer step could be compared."""
 
     @property
     def size_bytes(self) -> int:
@@ -65,10 +67,11 @@ class TableAccess:
 
 @dataclass(frozen=True, slots=True)
 class LayerZeros:
-    """Shares of zeros that a linear layer or a convolution multiplies in one iteration.
+    """Shares of zeros among the numbers that a linear layer or a convolution multiplies in one iteration.
 
-    ``multiplications`` are those of its forward pass; the backward pass has as many for the gradient of the input and
-    for that of the weight. ``gradients`` belongs to the gradient of its result, None if there was none.
+    ``multiplications`` counts the forward pass. The backward pass has as many for the gradient of the input,
+    and again for the gradient of the weight. ``gradients`` refers to the gradient of the layer's result; None
+    if there was none.
     """
 
     path: str
@@ -80,9 +83,9 @@ class LayerZeros:
 
 @dataclass(frozen=True, slots=True)
 class ValueWidths:
-    """Bits that ``numbers`` values of an iteration need as 16-bit integers; each tensor's largest value needs all 16.
+    """Bits that ``numbers`` values of an iteration need as 16-bit integers if the largest of a tensor needs all 16.
 
-    ``in_eight_bits`` and ``in_four_bits`` are the shares of values that need no more.
+    ``in_eight_bits`` and ``in_four_bits`` are the shares of values that need no more bits.
     """
 
     numbers: int
@@ -93,9 +96,9 @@ class ValueWidths:
 
 @dataclass(frozen=True, slots=True)
 class LayerWidths:
-    """Widths of what a linear layer or a convolution multiplies, in the iteration in which zeros are counted.
+    """Widths of the numbers that a linear layer or a convolution multiplies, in the iteration that counts zeros.
 
-    ``gradients`` are those of its result, None if there were none.
+    ``gradients`` refers to the gradients of its result. None if there were none.
     """
 
     path: str
@@ -108,8 +111,8 @@ class LayerWidths:
 class TensorValues:
     """Values seen in ``iterations`` iterations that were neither timed nor recorded.
 
-    ``tables`` are the trained embedding tables of 1 MiB and more. ``hot`` is about all of them together.
-    ``problem`` says why they could not be read; empty if they could.
+    ``tables`` are the trained embedding tables of 1 MiB and more. ``hot`` refers to all of them together.
+    ``problem`` explains why the values could not be read; empty if they could.
     """
 
     iterations: int
@@ -117,27 +120,27 @@ class TensorValues:
     hot: tuple[HotRows, ...] = ()
     problem: str = ""
     seen_on: str = ""
-    """The device of the run that showed them; empty for that of the profile."""
+    """The device of the run that showed them. Empty if it is the profile's device."""
     zeros: tuple[LayerZeros, ...] = ()
-    """Of the layers that ran in the first iteration, at most 200."""
+    """Zeros of at most 200 layers that ran in the first iteration."""
     widths: tuple[LayerWidths, ...] = ()
-    """Of the same layers; empty in profiles of earlier versions."""
+    """Widths in the same layers. Empty in profiles of earlier versions."""
     after: int | None = None
-    """The number of iterations of the run before these; None in profiles of earlier versions."""
+    """The number of iterations before these in the run. None in profiles of earlier versions."""
 
     @property
     def basis(self) -> str:
-        """The iterations that showed them, as the end of a sentence."""
+        """A phrase for the end of a sentence: the number of iterations, and the device if it is another one."""
         where = f" of a run on {self.seen_on}" if self.seen_on else ""
         return f"{plural(self.iterations, 'iteration')}{where}"
 
 
 def hot_at(points: tuple[HotRows, ...], size_bytes: float) -> HotRows:
-    """The hottest rows of any size, by linear interpolation; ``points`` are sorted by size and not empty."""
+    """The hottest rows of any size, by linear interpolation. ``points`` are sorted by size and not empty."""
     above = next((one for one in points if one.size_bytes >= size_bytes), points[-1])
     below = next((one for one in reversed(points) if one.size_bytes <= size_bytes), None)
     if below is None:
-        # Fewer rows than were counted: they have their part of the lookups at least.
+        # The requested size is below all counted ones: interpolate from zero.
         whole = None if above.whole_samples is None else 0.0
         none = (0.0,) * len(above.table_bytes)
         below = HotRows(0, 0.0, above.cold_bytes, whole, none, most_share=above.most_share)
@@ -155,7 +158,7 @@ def hot_at(points: tuple[HotRows, ...], size_bytes: float) -> HotRows:
         between(below.whole_samples or 0.0, above.whole_samples or 0.0) if known else None,
         tuple(map(between, below.table_bytes, above.table_bytes)),
         between(below.least_share, above.least_share),
-        # The share grows with the size, and ever more slowly: it may lie above the line between two sizes.
+        # The share is a concave function of the size, so it may lie above the line between two sizes.
         min(above.most_share, below.most_share * size_bytes / below.size_bytes)
         if below.size_bytes
         else above.most_share,
@@ -163,7 +166,7 @@ def hot_at(points: tuple[HotRows, ...], size_bytes: float) -> HotRows:
 
 
 def steady_at(points: tuple[SteadyRows, ...], change: float) -> SteadyRows:
-    """Rows that change by at most any part of their norm: those of the next smaller part that was counted."""
+    """Rows that change by at most this part of their norm: the counts for the next smaller part."""
     below = [one for one in points if one.change <= change * (1 + _ROUNDING)]
     return (
         SteadyRows(change, below[-1].row_share, below[-1].lookup_share)

@@ -42,11 +42,11 @@ class OpTiming:
 class Trial:
     """One variant of the script, run in turns with the unchanged script.
 
-    ``times`` are the iterations of all turns. ``ratios`` has one value per round: the variant's iteration time over
-    that of the unchanged script, which runs before and after it; of a single round there are the two ends of its range.
-    ``null`` is the unchanged script over itself in the same rounds: 1 on a steady machine. ``peak_bytes`` is the peak
-    of live tensor memory in an iteration; None if unknown. ``others_cores`` is the number of cores that other programs
-    used; 0 if not measured.
+    ``times`` are the iterations of all turns. ``ratios`` has one value per round: the variant's iteration
+    time over the time of the unchanged script, which runs before and after it. With a single round, it has
+    the two ends of its range. ``null`` is the ratio of the unchanged script to itself in the same rounds: 1
+    on a steady machine. ``peak_bytes`` is the peak of live tensor memory in an iteration; None if unknown.
+    ``others_cores`` is the number of cores that other programs used; 0 if not measured.
 
     ``operators`` are those of a typical iteration, in order. ``python_us`` is the interpreter time between them, by
     phase. Both are empty if the variant was not recorded.
@@ -102,7 +102,7 @@ PRODUCTS = (
     "aten::linear", "aten::conv1d", "aten::conv2d", "aten::conv3d", "aten::matmul", "aten::mm", "aten::bmm",
     "aten::addmm", "aten::scaled_dot_product_attention",
 )  # fmt: skip
-"""The operators of the trials."""
+"""The operators that trials cover."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +127,9 @@ class TriedTimes:
 class ProductTrial:
     """One operator on tensors of the sizes in the script.
 
-    ``elements`` is the number of elements of the result, which identifies the backward work. ``threads`` is the
-    script's number, ``other_threads`` that of the ``otherwise`` times; they are equal if no other number was tried.
+    ``elements`` is the number of elements of the result, which identifies the backward work. ``threads`` is
+    the script's number of threads, ``other_threads`` the number for the ``otherwise`` times. They are equal
+    if only one was tried.
     """
 
     operator: str
@@ -155,10 +156,11 @@ class ProductTrial:
 
 @dataclass(frozen=True, slots=True)
 class SplitTrial:
-    """A product with a weight of the script, and the two products of that weight as two of ``rank``.
+    """A product with a weight of the script, whole and as two products with that weight as two factors of ``rank``.
 
-    ``rows`` x ``inner`` numbers times a weight of ``inner`` x ``columns``. Times of one pass in µs, in float32 and with
-    the script's threads: those of the one product and of both together.
+    The product multiplies ``rows`` x ``inner`` numbers by a weight of ``inner`` x ``columns``. Times are of
+    one pass in µs, in float32 and with the script's threads: of the one product, and of the two products
+    together.
     """
 
     rows: int

@@ -1,9 +1,9 @@
-"""Beliefs about candidates: the simulated speed-ups, corrected by the trials of candidates that share parts with it.
+"""Beliefs about candidates: simulated speed-ups, corrected by trials of candidates that share parts with them.
 
-The error of a simulation in the logarithm of the speed-up is modelled as a sum of errors of the parts, which all
-candidates with the part share, and an error of the combination (a Gaussian process with a linear kernel: Rasmussen and
-Williams, 2006, sections 2.2 and 4.2.2). The next trial is the one with the largest expected improvement (Jones et al.,
-1998) for each second that it takes.
+The error of a simulation, in the logarithm of the speed-up, is modelled as a sum of two errors: an error of
+each part, shared by all candidates with the part, and an error of the combination (a Gaussian process with a
+linear kernel: Rasmussen and Williams, 2006, sections 2.2 and 4.2.2). The next trial is the one with the
+largest expected improvement (Jones et al., 1998) per second of its duration.
 """
 
 from __future__ import annotations
@@ -19,22 +19,24 @@ from skyline.tune.space import Candidate, Parts
 from skyline.whatif.question import Choice
 
 _ENDS = 1.96
-"""Standard deviations from the value to the ends of a range."""
+"""The number of standard deviations from the value to the ends of a range."""
 _LEAST_PART = 0.1
-"""Least standard deviation of a part's error. Half of the single predictions miss by less than 3 %, but one in ten by
-more than 10 %: with less, the search holds on for too long to a part that is far from its prediction."""
+"""The least standard deviation of a part's error. Half of the single predictions err by less than 3 %, but
+one in ten by more than 10 %. With a smaller value, the search gives up too late on a part that is far from
+its prediction."""
 _COMBINED = 0.06
-"""Standard deviation of what combining adds to the errors of the parts: 1.48 times the median of 59 triples whose parts
-were measured too (results ``whatifs*`` and ``unseen_whatifs*``), over the square root of 2 parts more."""
+"""The standard deviation that combining adds to the parts' errors: 1.48 times the median over 59 triples
+whose parts were measured too (results ``whatifs*`` and ``unseen_whatifs*``), divided by the square root of
+the 2 additional parts."""
 LEAST_NOISE = 0.01
-"""Two processes of one script differ by about so much."""
+"""The approximate difference between two processes of one script."""
 _OTHER_VALUE = 0.7
-"""Correlation of the errors of two values of one what-if."""
+"""The correlation of the errors of two values of one what-if."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A measured candidate: the logarithm of its speed-up, and the standard deviation of that."""
+    """A measured candidate: the logarithm of its speed-up, and its standard deviation."""
 
     candidate: Candidate
     log_speedup: float
@@ -42,19 +44,19 @@ class Evidence:
 
     @classmethod
     def of(cls, candidate: Candidate, speedup: Interval, null: float) -> Evidence:
-        """From a trial; ``null`` is the unchanged script over itself in the same rounds."""
+        """The evidence of a trial; ``null`` is the unchanged script compared with itself in the same rounds."""
         return cls(candidate, log(speedup.value), hypot(_spread(speedup, LEAST_NOISE), log(null)))
 
 
 @dataclass(frozen=True, slots=True)
 class Belief:
-    """Mean and standard deviation of the logarithm of a speed-up."""
+    """The mean and the standard deviation of the logarithm of a speed-up."""
 
     mean: float
     deviation: float
 
     def improvement(self, over: float) -> float:
-        """Expected improvement over a mean."""
+        """The expected improvement over a mean."""
         if self.deviation <= 0:
             return max(0.0, self.mean - over)
         score = (self.mean - over) / self.deviation
@@ -65,7 +67,7 @@ class Belief:
 def believed(
     candidates: Sequence[Candidate], evidence: Sequence[Evidence], singles: Mapping[Choice, Interval]
 ) -> list[Belief]:
-    """The belief about each candidate; ``singles`` are the simulated speed-ups of the parts by themselves."""
+    """The belief about each candidate; ``singles`` are the simulated speed-ups of the single parts."""
     unsure = {part: _spread(speedup, _LEAST_PART) for part, speedup in singles.items()}
 
     def together(first: Parts, second: Parts) -> float:

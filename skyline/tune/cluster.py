@@ -1,4 +1,4 @@
-"""Trials on the workers of a Dask cluster: which worker is free, which one is lost, and which ones cannot be used."""
+"""Trials on the workers of a Dask cluster: finds free workers, and handles lost and unusable ones."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from skyline.verification.measure import Effort, Measured
 _LOOK_EVERY_S = 0.2
 _ALIVE_EVERY_S = 1.0
 _BACK_WITHIN_S = 20.0
-"""Time for a supervisor (Dask's nanny) to start a lost worker again, when no other one is left."""
+"""The time for a supervisor (Dask's nanny) to restart a lost worker if no other one is left."""
 _MOST_LOSSES = 2
-"""A trial that has lost so many workers is dropped: most likely it is the trial that ends them."""
+"""The number of lost workers after which a trial is dropped, since the trial itself most likely ends them."""
 _RESUME = "The finished trials are kept. Start workers, and continue with --resume."
 
 
@@ -82,7 +82,7 @@ class TrialWorker:
 class WorkerPool:
     """The workers that may run trials, one trial at a time on each.
 
-    ``notes`` are what the person should know of them. New workers are taken in as they come.
+    ``notes`` are messages for the person. New workers are added as they appear.
     """
 
     def __init__(self, client: Any, files: Files, say: Callable[[str], None]) -> None:
@@ -111,12 +111,12 @@ class WorkerPool:
         return len(self._known)
 
     def note(self, said: str) -> None:
-        """Tell the person, now and with the result."""
+        """Reports a message, now and with the result."""
         self.notes.append(said)
         self._say(said)
 
     def take(self, cancel: threading.Event) -> TrialWorker:
-        """A free worker, once there is one. Raises CaptureImpossible if none is left, and Cancelled."""
+        """A free worker, as soon as there is one. Raises CaptureImpossible if none is left, and Cancelled."""
         none_since_s = None
         while not cancel.is_set():
             with self._lock:
@@ -132,12 +132,12 @@ class WorkerPool:
         raise Cancelled("The search was cancelled")
 
     def give_back(self, worker: TrialWorker) -> None:
-        """The worker is free again, if it still lives."""
+        """Marks the worker as free again, if it still lives."""
         with self._lock:
             self._busy.discard(worker.address)
 
     def leave_out(self, worker: TrialWorker, reason: str) -> bool:
-        """Use the worker no more; True if others are left."""
+        """Excludes the worker; True if others are left."""
         with self._lock:
             self._known.pop(worker.address, None)
             self._unfit.add(worker.address)
@@ -177,7 +177,7 @@ class WorkerPool:
             future.cancel()
 
     def _take_in(self) -> None:
-        """Forget workers that are gone; check new ones."""
+        """Removes workers that are gone, and checks new ones."""
         there = self._addresses()
         self._known = {address: one for address, one in self._known.items() if address in there}
         new = [one for one in there if one not in self._known and one not in self._unfit]
@@ -207,9 +207,9 @@ class WorkerPool:
 
 @dataclass(frozen=True, slots=True)
 class ClusterTrials:
-    """Measures candidates on workers: both versions of a trial in turns on one machine.
+    """Measures candidates on workers: both versions of a trial take turns on one machine.
 
-    A trial whose worker is lost, or cannot run even the unchanged script, is repeated on another one.
+    A trial whose worker is lost, or cannot even run the unchanged script, is repeated on another one.
     """
 
     paired: PairedTrials
@@ -217,7 +217,7 @@ class ClusterTrials:
     cancel: threading.Event = field(default_factory=threading.Event)
 
     def __call__(self, candidate: Candidate, effort: Effort, progress: ProgressCallback) -> Outcome:
-        """The outcome on whichever worker is free; raises the exceptions of ``verify``."""
+        """The outcome on any free worker; raises the exceptions of ``verify``."""
         place = OnAWorker(self)
         found = replace(self.paired, measuring=place, cancel=self.cancel)(candidate, effort, progress)
         return replace(found, worker=place.worker)
@@ -241,7 +241,7 @@ class OnAWorker:
         cancel: threading.Event | None = None,
         starter: Starter = start_fresh,
     ) -> Measured:
-        """The measurement of the worker; raises what ``measure`` raises, and CaptureImpossible where none is left."""
+        """The worker's measurement; raises like ``measure``, and CaptureImpossible if no worker is left."""
         files, variables, losses = Files.of(self._profile, base), thread_variables(), 0
         while True:
             worker = self._pool.take(self._cancel)
@@ -281,7 +281,7 @@ def _lost(losses: int) -> SkylineError:
 
 
 def _other_machine(profile: Profile, measured: Measured) -> str:
-    """The difference between the profile's machine and a worker's, whose ratios then do not compare; empty if none."""
+    """The difference between the profile's and a worker's machine, which makes ratios incomparable, if any."""
     own, there = Conditions.of(profile), Conditions.at(measured.base.facts.environment)
     if own.same_as(there):
         return ""

@@ -1,4 +1,4 @@
-"""The measurer of a search: verifications, each of them kept in the ledger."""
+"""Measures candidates for a search: each trial is a verification that the ledger stores."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from skyline.verification.verify import verify
 
 _STARTS = 3
 _START_S = 2.0
-"""Forking a process that has imported PyTorch, and the script's own preparations; a guess until the first trial."""
+"""The time to fork a process that has imported PyTorch, and for the script's preparations; a first guess."""
 _TURNS, _TURN_S, _LEAST_ITERATIONS = 21, 0.35, 3
 
 
 @dataclass(frozen=True, slots=True)
 class PairedTrials:
-    """Measures candidates as ``skyline verify`` does; without ``keep`` nothing goes into the ledger.
+    """Measures candidates as ``skyline verify`` does; without ``keep`` the ledger stores nothing.
 
-    ``measuring`` runs the two versions: in this process, or on a worker.
+    ``measuring`` runs the two versions, in this process or on a worker.
     """
 
     analysis: Analysis
@@ -44,7 +44,7 @@ class PairedTrials:
         try:
             check_unchanged(self.analysis, self.request)
         except UsageError as error:
-            # This ends the search; a UsageError would drop the candidate alone.
+            # This ends the search; a UsageError would only drop the candidate.
             raise CaptureImpossible(error.message, hint=error.hint) from error
         found = verify(
             self.analysis,
@@ -63,7 +63,7 @@ class PairedTrials:
 
 
 def first_guess_s(profile: Profile) -> float:
-    """Seconds of a trial before the first one: three starts with their warm-up, and the turns of all rounds."""
+    """The first guess for a trial in s: three starts with their warm-up, and the turns of all rounds."""
     step_s = median(profile.times.steps_ms or (0.0,)) / 1e3
     starts_s = _STARTS * (_START_S + profile.warmup_iterations * step_s)
     return starts_s + _TURNS * max(_TURN_S, _LEAST_ITERATIONS * step_s)

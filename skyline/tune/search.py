@@ -1,4 +1,4 @@
-"""The search: which trial is next, which one leads, and when to stop."""
+"""The search: chooses the next trial and the leading one, and decides when to stop."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from skyline.verification.measure import Effort
 _WORTH_A_TRIAL = 0.003
 """The search ends once no candidate is expected to add 0.3 % to the best."""
 _AS_FAST = 0.005
-"""Of two combinations within half a percent, the one with fewer changes leads."""
+"""Combinations whose speed-ups differ by less are equally fast; the one with fewer changes leads."""
 _ROUNDS, _TURN_S = 6, 0.35
 _FINAL = Effort()
 _MOST_LANES = 256
-"""Threads that wait for workers; they are started as they are needed."""
+"""The largest number of threads that wait for workers; they are started as needed."""
 _FINAL_COST = 2.0
-"""Duration of the verification over that of a trial: eight rounds of 0.7 s instead of six of 0.35 s."""
+"""The duration of the verification relative to a trial: eight rounds of 0.7 s instead of six of 0.35 s."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A paired trial: samples per second over those of the unchanged script, and the null of the same rounds.
+    """A paired trial: samples per second relative to the unchanged script, and the null of the same rounds.
 
     ``reason`` says why the figures are uncertain; empty if they are valid. ``worker`` is the worker that measured,
     empty if this process did.
@@ -56,9 +56,9 @@ class Measurer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """Trials that run at the same time, each on another worker.
+    """Trials that run at the same time, each on its own worker.
 
-    ``count`` is the number of workers at the moment. ``stop`` ends all trials, which then raise Cancelled.
+    ``count`` is the present number of workers. ``stop`` ends all trials, which then raise Cancelled.
     """
 
     count: Callable[[], int]
@@ -67,7 +67,7 @@ class Lanes:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The limits of a search: seconds in all, a first guess of the seconds of a trial, and bytes of peak memory."""
+    """The limits of a search: total seconds, a first guess of the seconds per trial, and bytes of peak memory."""
 
     total_s: float
     trial_s: float
@@ -78,9 +78,9 @@ class Budget:
 class Tuned:
     """The result of a search.
 
-    ``best`` is the leading trial, None if nothing was measured. ``verified`` is its second, longer trial; with a single
-    trial there is no choice that a second one had to confirm, and it is that trial. ``simulated`` is the candidate that
-    the simulation alone would choose. ``ended`` says why the search ended.
+    ``best`` is the leading trial, None if nothing was measured. ``verified`` is its second, longer trial.
+    After a single trial there is no choice to confirm, and ``verified`` is that trial. ``simulated`` is the
+    candidate that the simulation alone would choose. ``ended`` says why the search ended.
     """
 
     trials: tuple[TuneTrial, ...]
@@ -94,7 +94,7 @@ class Tuned:
 
     @property
     def worth(self) -> bool:
-        """True if the best was verified, and surely gains, and enough to be offered."""
+        """True if the best trial was verified, certainly gains, and gains enough to be offered."""
         found = self.verified
         if found is None or found.speedup is None or found.dropped or found.reason:
             return False
@@ -112,11 +112,11 @@ def tune(
     clock: Callable[[], float] = time.monotonic,
     lanes: Lanes | None = None,
 ) -> Tuned:
-    """Measure candidates until the budget is spent or none is worth a trial; then verify the best.
+    """Measures candidates until the budget is spent or none is worth a trial, then verifies the best.
 
-    A candidate that fails is dropped with its reason, and all that contain it. An interruption ends the search and
-    keeps its trials. An error of the unchanged script is raised. ``lanes`` run several trials at a time; None: one
-    after another, in this thread.
+    A candidate that fails is dropped with its reason, and so are all that contain it. An interruption ends
+    the search and keeps its trials. An error of the unchanged script is raised. ``lanes`` run several trials
+    at a time; None: one after another, in this thread.
     """
     run = _Run(space, measurer, budget, list(earlier), on_trial, progress, clock)
     try:
@@ -128,10 +128,10 @@ def tune(
 
 
 class _InTurn(Executor):
-    """Runs each trial where it is asked for."""
+    """Runs each trial at once in the calling thread."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """An exception of the trial is raised here."""
+        """Runs the function; an exception of the trial is raised here."""
         done: Future[Any] = Future()
         done.set_result(fn(*args, **kwargs))
         return done
@@ -165,7 +165,7 @@ class _Run:
         self._began_s = clock()
         self._singles = space.singles
         for one in trials:
-            # Trials of an earlier search may be of combinations that this one has not come to.
+            # Trials of an earlier search may be of combinations that this search has not reached yet.
             space.around(one.parts)
 
     @property
@@ -178,7 +178,7 @@ class _Run:
         return median(took_s) if took_s else self._budget.trial_s
 
     def search(self, lanes: Lanes | None) -> str:
-        """Run trials; the reason for the end, in words."""
+        """Runs trials; returns the reason for the end, in words."""
         with _InTurn() if lanes is None else ThreadPoolExecutor(_MOST_LANES, "trial") as executor:
             running: dict[Future[TuneTrial], Candidate] = {}
             try:
@@ -221,11 +221,11 @@ class _Run:
         return found, ""
 
     def _left_for_trials_s(self, *, under_way: bool) -> float:
-        """Seconds without those of the verification. A first trial is its own one, if it stays the only one."""
+        """The seconds left without the time of a verification; a single trial needs no further verification."""
         return self._left_s - (_FINAL_COST * self._trial_s if under_way or _measured(self._trials) else 0.0)
 
     def verify(self) -> TuneTrial | None:
-        """The leading candidate once more, in more and longer rounds; None if it gains too little to be worth it."""
+        """A second, longer trial of the leading candidate; None if it gains too little to be worth it."""
         best = leader(self._space, self._trials)
         if best is None or best.speedup is None or best.speedup.value < WORTH:
             return None
@@ -238,7 +238,7 @@ class _Run:
         return self._trial(_Asked(candidate, effort, "verification", self._best_words()))
 
     def result(self, ended: str, verified: TuneTrial | None, *, interrupted: bool = False) -> Tuned:
-        """The result at this moment."""
+        """The present result."""
         candidates = self._space.around(frozenset())
         return Tuned(
             tuple(self._trials),
@@ -252,10 +252,10 @@ class _Run:
         )
 
     def _worth_trials(self, running: Sequence[Candidate]) -> list[Candidate]:
-        """The candidates by their expected improvement for each second of a trial, largest first.
+        """The candidates by their expected improvement per second of a trial, largest first.
 
-        A trial that runs counts as if it had given its expected gain, so that the next one tells something else
-        (the "kriging believer" of Ginsbourger, Le Riche and Carraro, 2010).
+        A running trial counts as if it had given its expected gain, so that the next one gives other
+        information (the "kriging believer" of Ginsbourger, Le Riche and Carraro, 2010).
         """
         best = leader(self._space, self._trials)
         candidates = self._space.around(frozenset() if best is None else best.parts)
@@ -282,13 +282,13 @@ class _Run:
         return [one for _, one in sorted(found, key=lambda one: -one[0])]
 
     def _trial(self, asked: _Asked) -> TuneTrial:
-        """May run in another thread: it asks the space nothing."""
+        """Runs one trial, maybe in another thread, so it makes no queries to the space."""
         candidate, began_s = asked.candidate, self._clock()
         changes = tuple(sorted(map(str, candidate.parts)))
         trial = TuneTrial(changes, candidate.speedup)
 
         def progress(said: Progress) -> None:
-            # A narrow terminal cuts the end.
+            # A narrow terminal cuts the end of the line.
             parts = (f"{_clock_words(self._left_s)} left", asked.best, said.message, candidate.words)
             share = 1 - max(0.0, self._left_s) / max(self._budget.total_s, 1e-9)
             self._progress(Progress(asked.stage, " · ".join(filter(None, parts)), share))

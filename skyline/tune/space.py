@@ -15,17 +15,17 @@ Parts = frozenset[Choice]
 
 _MOST_SIMULATED = 3000
 _SUBSETS_OF = 6
-"""All subsets of the simulated best are candidates up to this number of parts."""
+"""The number of parts up to which all subsets of the simulated best are candidates."""
 _MAY_GAIN = 1.0
 _ELSEWHERE = ("data_parallel",)
-"""Changes after which the script is started as several processes: a trial in turns cannot start them."""
+"""Changes that start the script as several processes, which a paired trial cannot do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A combination with its simulated samples per second, relative to those of the unchanged script.
+    """A combination with its simulated samples per second, relative to the unchanged script.
 
-    ``one_off_s`` is spent before its first iteration, such as for compiling.
+    ``one_off_s`` is the time before its first iteration, such as for compiling.
     """
 
     parts: Parts
@@ -44,14 +44,14 @@ class Candidate:
 
 
 def question_of(parts: Parts) -> Question:
-    """Parts as a question, which has the batch size apart."""
+    """The parts as a question, in which the batch size is separate."""
     sizes = [whole_number(BATCH_SIZE, one.value) for one in parts if one.name == BATCH_SIZE]
     others = sorted((one for one in parts if one.name != BATCH_SIZE), key=str)
     return Question(sizes[0] if sizes else None, tuple(others))
 
 
 class Space:
-    """The candidates of a script within constraints; simulations are kept."""
+    """The candidates of a script within constraints; simulations are cached."""
 
     def __init__(self, analysis: Analysis, constraints: Constraints) -> None:
         self._climb = Climb(analysis, constraints, _MOST_SIMULATED)
@@ -74,11 +74,11 @@ class Space:
 
     @property
     def singles(self) -> dict[Choice, Interval]:
-        """Each part by itself: its simulated speed-up."""
+        """The simulated speed-up of each single part."""
         return {part: _speedup(self._climb.ask(frozenset({part}))) for part in self._parts}
 
     def around(self, chosen: Parts) -> tuple[Candidate, ...]:
-        """All candidates so far, and those that differ from ``chosen`` in one part."""
+        """All candidates so far, and the combinations that differ from ``chosen`` in one part."""
         self._add(chosen - {part} for part in chosen if len(chosen) > 1)
         self._add(chosen - _same_name(chosen, part) | {part} for part in self._parts)
         return tuple(self._candidates.values())
@@ -97,13 +97,13 @@ class Space:
             self._candidates[chosen] = Candidate(chosen, _speedup(found), one_off_s)
 
     def _may_gain(self, chosen: Parts) -> bool:
-        """A part that saves memory may gain by what it makes possible."""
+        """True if a combination may gain; a part that saves memory may make other gains possible."""
         found = self._climb.ask(chosen)
         saves = found.peak.value < 0.99 * self._climb.ask(frozenset()).peak.value
         return found.applicable and (saves or _speedup(found).high > _MAY_GAIN)
 
     def _changes_nothing(self, part: Choice, chosen: Parts) -> bool:
-        """True if the other parts alone give the same, such as checkpointing of no block where all fits."""
+        """True if the other parts alone give the same result, such as checkpointing of no block if all fits."""
         found, others = self._climb.ask(chosen), self._climb.ask(chosen - {part})
         return (found.iteration_ms, found.peak) == (others.iteration_ms, others.peak)
 

@@ -1,4 +1,4 @@
-"""The trials of a tuning run, and the file next to the profile that keeps them."""
+"""The trials of a tuning run, and the file next to the profile that stores them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from skyline.trace.store import SUFFIX
 from skyline.whatif.question import Choice
 
 WORTH = 1.02
-"""A combination that gains less than 2 % is not offered."""
+"""The least speed-up of a combination that is offered: a gain of 2 %."""
 TUNE_STATE_SCHEMA = "skyline.tune-state/1"
 _LARGEST_BYTES = 4 << 20
 
@@ -25,9 +25,9 @@ _LARGEST_BYTES = 4 << 20
 class TuneTrial:
     """A combination, its simulated speed-up, and the outcome of its trial.
 
-    ``speedup`` is samples per second over those of the unchanged script, None if the trial failed; ``null`` is the
-    unchanged script over itself. ``reason`` says why a trial is dropped, or why its figures are uncertain. ``worker``
-    is the worker of a cluster that measured both versions, None if this machine did.
+    ``speedup`` is samples per second relative to the unchanged script, None if the trial failed; ``null`` is
+    the unchanged script compared with itself. ``reason`` says why a trial is dropped, or why its figures are
+    uncertain. ``worker`` is the worker of a cluster that measured both versions, None if this machine did.
     """
 
     changes: tuple[str, ...]
@@ -53,19 +53,19 @@ class TuneTrial:
 
 @dataclass(frozen=True, slots=True)
 class TuneState:
-    """The trials of a profile, from which a later search goes on."""
+    """The trials of a profile, with which a later search continues."""
 
     profile_id: str
     trials: tuple[TuneTrial, ...] = ()
     schema: str = TUNE_STATE_SCHEMA
 
     def with_trial(self, trial: TuneTrial) -> TuneState:
-        """With one more trial."""
+        """The state with one more trial."""
         return replace(self, trials=(*self.trials, trial))
 
 
 def state_path(profile: Path) -> Path:
-    """The file that belongs to a saved profile."""
+    """The file of trials that belongs to a saved profile."""
     return profile.with_name(profile.name.removesuffix(SUFFIX) + ".tune.json")
 
 
@@ -75,21 +75,21 @@ def encoded(state: TuneState) -> bytes:
 
 
 def save_state(path: Path, state: TuneState) -> None:
-    """Replace the file in one step. Raises OSError."""
+    """Replaces the file in one step. Raises OSError."""
     part = path.with_name(f".{path.name}.part")
     part.write_bytes(encoded(state))
     part.replace(path)
 
 
 def fastest_measured(trials: Sequence[TuneTrial]) -> TuneTrial | None:
-    """The trial with the largest measured speed-up: the best of kept trials, of which no simulation is at hand."""
+    """The trial with the largest measured speed-up, for stored trials without simulations."""
     found = [one for one in trials if one.speedup is not None and not one.dropped]
     found = [one for one in found if not one.reason] or found
     return max(found, key=lambda one: 0.0 if one.speedup is None else one.speedup.value, default=None)
 
 
 def load_state(path: Path) -> TuneState | None:
-    """The kept state; None if there is no file. Raises UsageError for a file that is not one."""
+    """The stored state; None if there is no file. Raises UsageError for any other file."""
     try:
         state = msgspec.json.decode(read_unpacked(path, _LARGEST_BYTES), type=TuneState)
     except FileNotFoundError:
@@ -103,14 +103,14 @@ def load_state(path: Path) -> TuneState | None:
 
 @dataclass(slots=True)
 class KeptTrials:
-    """The trials of a search so far, and their file; without a saved profile they are not kept."""
+    """The trials of a search so far, and their file; without a saved profile they are not stored."""
 
     path: Path | None
     state: TuneState
 
     @classmethod
     def of(cls, profile_id: str, saved: Path | None, *, resume: bool) -> KeptTrials:
-        """With ``resume`` the trials of the last search over this profile, else none. ``saved`` is the profile's file.
+        """The trials of the last search over this profile with ``resume``, else none. ``saved`` is its file.
 
         Raises UsageError for a damaged file.
         """
@@ -121,7 +121,7 @@ class KeptTrials:
         return cls(path, earlier)
 
     def add(self, trial: TuneTrial) -> str:
-        """Keep one more trial; the reason if it cannot be written, empty otherwise. No later one is written then."""
+        """Stores one more trial; returns the reason if that fails, after which no later one is written."""
         self.state = self.state.with_trial(trial)
         if self.path is None:
             return ""

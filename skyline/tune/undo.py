@@ -1,4 +1,4 @@
-"""The files that a change replaced, kept so that it can be taken back byte for byte."""
+"""Stores the files that a change replaced, so that it can be undone byte for byte."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ReplacedFile:
     after_sha256: str
 
     def check(self) -> None:
-        """Raise UsageError if the file is not what the change left."""
+        """Raises UsageError if the file has changed since the change was made."""
         if _digest(self.path) != self.after_sha256:
             raise UsageError(
                 f"{self.path} was changed after skyline tune --apply: it is not restored",
@@ -38,13 +38,13 @@ def undo_path(profile: Path, script: str) -> Path:
 
 
 def encoded_undo(before: Mapping[str, bytes]) -> bytes:
-    """The content of the file, once the files are changed."""
+    """The content of the file, computed after the files are changed."""
     files = [ReplacedFile(path, data, _digest(path)) for path, data in before.items()]
     return msgspec.json.encode(files)
 
 
 def load_undo(path: Path) -> tuple[ReplacedFile, ...]:
-    """The files that were replaced. Raises UsageError if there are none, or the file is damaged."""
+    """The files that were replaced. Raises UsageError if there are none, or if the file is damaged."""
     try:
         return msgspec.json.decode(read_unpacked(path, _LARGEST_BYTES), type=tuple[ReplacedFile, ...])
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The part of a trial that runs on a Dask worker: the checks of its files, and the measurement in turns."""
+"""The part of a trial that runs on a Dask worker: checks of its files, and the paired measurement."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from skyline.verification.measure import Effort, Measured, measure
 from skyline.version import __version__
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-"""Dask sets the first three to 1 in its workers (``distributed.nanny.pre-spawn-environ``)."""
+"""Variables of thread numbers; Dask sets the first three to 1 (``distributed.nanny.pre-spawn-environ``)."""
 _ALLOCATOR = ("MALLOC_TRIM_THRESHOLD_",)
-"""Set by Dask as well; it makes PyTorch's allocations on a CPU slower or faster."""
+"""Variables that Dask sets as well; they make PyTorch's allocations on a CPU slower or faster."""
 _running: dict[str, threading.Event] = {}
 """The trials of this process by their keys, each with the event that cancels it."""
 _cancelled: deque[str] = deque(maxlen=64)
-"""Keys of trials that were cancelled, some of them before they began."""
+"""The keys of cancelled trials, some of which had not begun."""
 
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """The files that must be the same on a worker: paths with digests of their texts, and a setting in a file."""
+    """The files that must be equal on a worker: paths with digests of their texts, and a setting in a file."""
 
     version: str
     interpreter: str
@@ -45,14 +45,14 @@ class Files:
 
     @classmethod
     def of(cls, profile: Profile, request: CaptureRequest) -> Files:
-        """The files that the profile was made of."""
+        """The files of the profile."""
         texts = tuple((one.path, _digest(one.text)) for one in profile.sources)
         return cls(__version__, request.interpreter or "", texts, profile.setting)
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerTask:
-    """A trial for a worker. ``variables`` are the variables of threads and allocator; None: not set."""
+    """A trial for a worker. ``variables`` are environment variables for threads and allocator; None: not set."""
 
     key: str
     files: Files
@@ -65,18 +65,18 @@ class WorkerTask:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An error of Skyline in a form that every error can be sent in: its class and its attributes."""
+    """An error of Skyline in a form that can always be sent: its class and its attributes."""
 
     kind: type[SkylineError]
     attributes: Mapping[str, object]
 
     @classmethod
     def of(cls, error: SkylineError) -> Failure:
-        """Of an error that was raised on the worker."""
+        """The form of an error that was raised on the worker."""
         return cls(type(error), dict(vars(error)))
 
     def error(self) -> SkylineError:
-        """The error again."""
+        """The original error."""
         found = self.kind.__new__(self.kind)
         vars(found).update(self.attributes)
         found.args = (found.message,)
@@ -84,7 +84,7 @@ class Failure:
 
 
 def thread_variables() -> dict[str, str | None]:
-    """The variables of this process under which the script is profiled and measured here."""
+    """The variables of this process with which the script is profiled and measured here."""
     return {name: os.environ.get(name) for name in (*_THREADS, *_ALLOCATOR)}
 
 
@@ -108,7 +108,7 @@ def problem_here(files: Files) -> tuple[str, str]:
 
 
 def measure_here(task: WorkerTask) -> Measured | Failure:
-    """Measure the change in turns with the unchanged script, both on this machine. No process remains."""
+    """Measures the change in turns with the unchanged script, both on this machine. No process remains."""
     cancel = _running[task.key] = threading.Event()
     if task.key in _cancelled:
         cancel.set()
@@ -137,7 +137,7 @@ def measure_here(task: WorkerTask) -> Measured | Failure:
 
 
 def cancel_here(key: str) -> None:
-    """End a trial of this process, also one that has not begun; nothing if it is over."""
+    """Ends a trial of this process, even one that has not begun; does nothing if it is over."""
     _cancelled.append(key)
     if found := _running.get(key):
         found.set()

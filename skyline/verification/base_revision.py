@@ -1,4 +1,4 @@
-"""A script as it is in a git revision, in a temporary worktree."""
+"""A script in a git revision, checked out into a temporary worktree."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skyline.lazy_dataclass import dataclass
 
 _SHALLOW = "In CI, fetch the history first: fetch-depth: 0 of actions/checkout, or git fetch origin main."
 _LONGEST_S = 120.0
-# A repository's hooks are programs of its authors; a checkout for a measurement runs none of them.
+# A repository's hooks are programs of its authors. A checkout for a measurement must not run them.
 _GIT = ("git", "-c", "core.hooksPath=/dev/null", "-c", "advice.detachedHead=false")
 
 
@@ -22,7 +22,7 @@ _GIT = ("git", "-c", "core.hooksPath=/dev/null", "-c", "advice.detachedHead=fals
 class BaseRevision:
     """The script in a checkout of the revision.
 
-    ``commit`` is the short hash; ``root`` is the folder of the checkout, ``repository`` that of the working tree.
+    ``commit`` is the short hash, ``root`` the folder of the checkout, ``repository`` the folder of the working tree.
     """
 
     script: Path
@@ -38,7 +38,7 @@ class BaseRevision:
 
 @contextmanager
 def checked_out(script: Path, revision: str) -> Generator[BaseRevision, None, None]:
-    """The script in a revision of its repository, for as long as the context lasts.
+    """The script in a revision of its repository, while the context lasts.
 
     Raises:
         UsageError: git is missing, the script is in no repository, or the revision or the script in it does not exist.
@@ -75,7 +75,7 @@ def _git(folder: Path, *words: str, hint: str, words_of_failure: str = "") -> st
 
 
 def run_git(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """A git command in a folder, without hooks and questions; raises UsageError if git is missing or hangs."""
+    """Run a git command in a folder, without hooks and questions. Raises UsageError if git is missing or hangs."""
     environment = {**os.environ, "GIT_TERMINAL_PROMPT": "0"}
     try:
         return subprocess.run(

@@ -1,4 +1,4 @@
-"""Decides whether a script keeps its budget, by pairs of processes that take turns: of the script and of its base."""
+"""Decides whether a script stays within its budget, by pairs of processes of the script and of its base in turns."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ from skyline.whatif.catalogue.host.keep_memory import VARIABLES
 
 _LEAST_MINUTES = 0.01
 _TURN_S = 0.35
-"""Shorter than those of ``verify``: a load of a second leaves calm rounds between its bursts."""
+"""Length of a turn, shorter than in ``verify``: a load that comes in bursts of a second leaves calm rounds in
+between."""
 _MOST_ROUNDS = 2
-"""Factor on the rounds of a pair on a busy machine."""
+"""Factor on the number of rounds of a pair on a busy machine."""
 _UNKNOWN = Interval(0.0, 0.0, math.inf)
 
 
 class Outcome(Enum):
-    """The outcome of a measurement for a limit."""
+    """The outcome of the measurement for a limit."""
 
     WITHIN = "within"
     OVER = "over"
@@ -37,9 +38,9 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LimitCheck:
-    """One limit: the key of the budget, the limit and the measured value in the unit of the key, and the outcome.
+    """One limit: the key of the budget, the limit and the measured value in the key's unit, and the outcome.
 
-    ``slower`` is measured as the iteration time over that of the base, less one.
+    The measured value of ``slower`` is the ratio of iteration times to the base, minus one.
     """
 
     name: str
@@ -50,7 +51,7 @@ class LimitCheck:
 
 @dataclass(frozen=True, slots=True)
 class PairedStart:
-    """One pair of processes: the script's iteration time over that of the base, and both peaks of live memory.
+    """One pair of processes: the ratio of the script's iteration time to the base's, and both peaks of live memory.
 
     ``nulls`` compare one of the processes with itself, round by round.
     """
@@ -62,7 +63,7 @@ class PairedStart:
 
     @classmethod
     def of(cls, measured: Measured, wanted: int, *, swapped: bool = False) -> PairedStart:
-        """From a measurement; ``swapped`` if the script was measured as the base, and the base as the change."""
+        """The pair of a measurement. ``swapped`` if the script was measured as the base, and the base as the change."""
         nulls, cores = measured.trial.null, measured.base.facts.environment.cpu_count
         times = PairTimes.of(measured.rounds, cores, wanted)
         if not swapped:
@@ -77,11 +78,11 @@ class PairedStart:
 
 @dataclass(frozen=True, slots=True)
 class BudgetCheck:
-    """All limits, and the measurement that they rest on.
+    """All limits, and the underlying measurement.
 
-    ``ratio`` is the iteration time over that of the base, ``null`` a script over itself in the same rounds.
-    ``scatter`` is the standard deviation of the pairs' ratios, None for one pair. ``device`` is the name.
-    ``base_modules`` are the real paths of the modules that the base imported.
+    ``ratio`` is the ratio of iteration times to the base, ``null`` the ratio of a script to itself in the
+    same rounds. ``scatter`` is the standard deviation of the pairs' ratios, None for one pair. ``device`` is
+    the device's name. ``base_modules`` are the real paths of the modules that the base imported.
     """
 
     limits: tuple[LimitCheck, ...]
@@ -96,7 +97,7 @@ class BudgetCheck:
 
     @property
     def outcome(self) -> Outcome:
-        """Over if a limit is exceeded, else inconclusive if one is undecided, else within."""
+        """The joint outcome: over if a limit is exceeded, else inconclusive if one is undecided, else within."""
         found = {one.outcome for one in self.limits}
         return next(
             one for one in (Outcome.OVER, Outcome.INCONCLUSIVE, Outcome.WITHIN) if one in (found or {one})
@@ -163,8 +164,8 @@ def checked(
 def keeping_memory(request: CaptureRequest) -> CaptureRequest:
     """The request with an allocator that returns no memory to the system, unless the user has set it.
 
-    glibc gives memory at the end of its heap back and asks for it again in the next iteration, or does not, depending
-    on what lies at that end: up to a third of an iteration, by chance, and different in each process
+    glibc may return memory at the end of its heap and request it again in the next iteration, depending on
+    what lies at that end. This costs up to a third of an iteration, by chance, and differs between processes
     (``benchmarks/process_pairs.py``, ``fresh_processes.py``). Other allocators do not read these variables.
     """
     given = dict(request.variables)
@@ -174,7 +175,7 @@ def keeping_memory(request: CaptureRequest) -> CaptureRequest:
 
 
 def judged(pairs: Sequence[PairedStart], limits: Limits, batch_size: int | None) -> tuple[LimitCheck, ...]:
-    """The limits that are set, by the pairs so far. A throughput needs the batch size."""
+    """The checks of all limits that are set, from the pairs so far. A throughput needs the batch size."""
     ratio, step_ms = mean_ratio([one.ratio for one in pairs]), mean_ratio([one.script_ms for one in pairs])
     checks: list[LimitCheck] = []
     if (share := limits.slower_share) is not None:

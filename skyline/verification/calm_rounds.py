@@ -1,8 +1,9 @@
-"""The ratio of a pair of processes from its rounds, by the load of other programs.
+"""The ratio of a pair of processes from its rounds, selected by the load of other programs.
 
-Another program on one of two cores makes an iteration twice to ten times as long. Turns of one round are neighbours
-and share most of that, so their ratio suffers less than either time. Rounds without any such load are better still.
-The load selects them and not the time: the script's own slow iterations stay in.
+Another program on one of two cores makes an iteration take twice to ten times as long. The turns of one round
+are adjacent and share most of that load, so their ratio suffers less than either time. Rounds without such
+load are even better. They are selected by the load and not by the time, so the script's own slow iterations
+remain.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from skyline.interval import median
 from skyline.lazy_dataclass import dataclass
 
 CALM_SHARE = 0.05
-"""Most of the machine's cores that others use in a turn of a calm round.
+"""Largest share of the machine's cores that other programs may use in a turn of a calm round.
 
 Skyline itself uses 0.03 to 0.1 of two cores, a busy program 0.2 and more (``benchmarks/process_pairs.py``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class PairTimes:
-    """The changed script's iteration time over that of the base, that of the base, and the number of calm rounds."""
+    """The ratio of the changed script's iteration time to the base's, the base's time, and the count of calm rounds."""
 
     ratio: float
     base_ms: float
@@ -40,5 +41,5 @@ class PairTimes:
 
 
 def _load(one: Round) -> float:
-    """Most cores that other programs used in one of the turns."""
+    """The largest number of cores that other programs used in one of the turns."""
     return max(turn.others_cores for turn in (one.base, one.again, *one.variants) if turn is not None)

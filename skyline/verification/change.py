@@ -20,7 +20,7 @@ from skyline.trace.batch_place import batch_place
 from skyline.whatif.question import Question
 
 _STARTED_OTHERWISE = ("data_parallel", "fsdp")
-"""Changes after which the script is not started as it was."""
+"""Changes after which the script is started in another way."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,17 +28,17 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class ProfiledCommit:
-    """The last commit in a profile; ``changed`` if some source of it is in no commit of that time."""
+    """The last commit in a profile. ``changed`` is true if some source is in no commit up to that time."""
 
     commit: Commit
     changed: bool
 
 
 def commits_of(script: Path, rows: Sequence[HistoryRow]) -> Mapping[str, ProfiledCommit]:
-    """By the id of a row its commit. Rows whose script is in no commit are missing; all of them without git.
+    """The commit of each row, by the row's id. Rows whose script is in no commit are missing. Empty without git.
 
-    A state of the sources belongs to the latest commit that brought one of its files to that text, before the profile
-    was made. Branches, rebases and reverts do not disturb it.
+    A state of the sources belongs to the latest commit before the profile that changed one of its files to
+    that text. Branches, rebases and reverts do not affect it.
     """
     folder = script.resolve().parent
     paths = dict.fromkeys(path for row in rows for path, _ in row.sources if not path.startswith(os.pardir))
@@ -73,7 +73,7 @@ def commits_of(script: Path, rows: Sequence[HistoryRow]) -> Mapping[str, Profile
 
 
 def _brought(lines: Iterable[str]) -> Mapping[tuple[str, str], list[Commit]]:
-    """By path and blob the commits that brought the file to it."""
+    """The commits that gave a file a certain content, by path and blob."""
     found: dict[tuple[str, str], list[Commit]] = {}
     commit: Commit | None = None
     for line in lines:
@@ -87,7 +87,7 @@ def _brought(lines: Iterable[str]) -> Mapping[tuple[str, str], list[Commit]]:
 
 
 def _latest(commits: Iterable[Commit], before: str) -> Commit | None:
-    """The latest commit up to a moment; the first one if all are later, as after a rebase."""
+    """The latest commit up to a moment. The first commit if all are later, as after a rebase."""
     ordered = sorted(commits, key=_moment)
     earlier = [one for one in ordered if _moment(one) <= datetime.fromisoformat(before)]
     return earlier[-1] if earlier else next(iter(ordered), None)

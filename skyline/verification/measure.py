@@ -92,7 +92,7 @@ class Measuring(Protocol):
         cancel: threading.Event | None = None,
         starter: Starter = start_fresh,
     ) -> Measured:
-        """The measurement; raises what ``measure`` raises."""
+        """The measurement. Raises the exceptions of ``measure``."""
         ...
 
 
@@ -112,8 +112,9 @@ def measure(
     """Start the script, its change and the script again, and let each compute in turn, round by round.
 
     ``words`` describe the change. Raises the exceptions of ``capture``, marked if the change failed and
-    ``marks_change``. Without ``with_null`` the script does not start again: its null compares its turns before and
-    after one of the change. The rounds end early once those so far are ``enough``. No process remains.
+    ``marks_change``. Without ``with_null``, the script is not started again, and its null compares its turns
+    before and after one turn of the change. The rounds end early once those so far are ``enough``. No process
+    remains.
     """
     cancel = cancel or threading.Event()
     deadline = time.monotonic() + effort.minutes * 60
@@ -135,7 +136,8 @@ def measure(
         progress(Progress("launch", "starting the script and the change", 0.02))
         for run in runs:
             run.launch()
-        # They import PyTorch in parallel but warm up one by one: together they would compete for cores.
+        # They import PyTorch in parallel but warm up one by one, because together they would compete for
+        # cores.
         sharing = Sharing.TOGETHER
         for number, (run, what) in enumerate(zip(runs, _NAMES, strict=False)):
             progress(Progress("warm up", what, 0.05 + _WARMED_UP * number / len(runs)))
@@ -144,7 +146,7 @@ def measure(
                 for other in runs[1:]:
                     other.cut_like(run.ready)
         alone = sharing is Sharing.ALONE
-        # The group of iterations that the slower loader needs suits the others too.
+        # The number of iterations per cycle that the slower loader needs suits the others too.
         cycle = max(run.cycle for run in runs)
         for run in runs:
             run.cycle = cycle
@@ -219,7 +221,7 @@ class _Changed:
 
 
 class _Mark(Protocol):
-    """Does something with the changed script and marks its failure."""
+    """An action with the changed script whose failures are marked."""
 
     def __call__(self, action: Callable[[], _Result]) -> _Result: ...
 

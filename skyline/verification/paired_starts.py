@@ -1,10 +1,11 @@
-"""The range of a ratio from pairs of processes, each of which gives one value.
+"""The range of a ratio from pairs of processes. Each pair gives one value.
 
-Two processes of one script differ for as long as they live, and a load of the machine disturbs all rounds that it
-meets. More rounds in the same two processes average out neither, so the values of different pairs tell how well a
-ratio is known: a t interval of their logarithms (Student 1908). It is looked at after 4, 6, 8, 12 and more pairs. Each
-look leaves out 1 % on either side, so that all of them together miss the ratio on one side in less than 5 % of
-measurements (Pocock 1977; Jennison and Turnbull 1989, repeated confidence intervals).
+Two processes of one script differ for their whole life, and a load on the machine disturbs all rounds that it
+overlaps. More rounds in the same two processes average out neither. The values of different pairs therefore
+show how well a ratio is known: a t interval of their logarithms (Student 1908). It is computed after 4, 6, 8,
+12 and more pairs. Each time it leaves out 1 % on either side, so that all intervals together miss the ratio
+on one side in less than 5 % of measurements (Pocock 1977; Jennison and Turnbull 1989, repeated confidence
+intervals).
 """
 
 from __future__ import annotations
@@ -26,17 +27,18 @@ _QUANTILES = {
     28: 2.473,
     32: 2.453,
 }
-"""The 99 % quantile of the t distribution with one degree of freedom less than pairs, by the number of pairs.
+"""The 99 % quantile of the t distribution by the number of pairs. The degrees of freedom are the number of
+pairs minus one.
 
-``scipy.stats.t.ppf`` gives the same. The numbers of pairs are even, so that either order of starting is as frequent.
-"""
+``scipy.stats.t.ppf`` gives the same. The numbers of pairs are even, so that both orders of starting are
+equally frequent."""
 MOST_PAIRS = max(_QUANTILES)
 
 
 def mean_ratio(ratios: Sequence[float]) -> Interval:
-    """The geometric mean of the pairs' ratios with its range after the last look; from 0 to infinity before the first.
+    """The geometric mean of the pairs' ratios with its range: 0 to infinity before the first number of pairs above.
 
-    Pairs after the last look count from the next look on.
+    Further pairs count when the next of these numbers is reached.
     """
     looks = [count for count in _QUANTILES if count <= len(ratios)]
     if not looks:
@@ -49,5 +51,5 @@ def mean_ratio(ratios: Sequence[float]) -> Interval:
 
 
 def scatter(ratios: Sequence[float]) -> float | None:
-    """The standard deviation of a pair's ratio, as a share; None for a single pair."""
+    """The relative standard deviation of a pair's ratio. None for a single pair."""
     return statistics.stdev([math.log(one) for one in ratios]) if len(ratios) > 1 else None

@@ -187,7 +187,7 @@ def _closed(entry: LedgerEntry, verdict: Verdict, measured: Measured) -> LedgerE
 def _with_other_objections(
     verdict: Verdict, analysis: Analysis, predicted: Estimate, measured: Measured
 ) -> Verdict:
-    """Add objections that do not depend on noise: the measurement may be of something else than the prediction."""
+    """Add objections that do not depend on noise: the measurement may cover something other than the prediction."""
     profile = analysis.profile
     then, now = profile.environment, measured.base.facts.environment
     size, own = predicted.batch_size, profile.batch_size

@@ -1,4 +1,4 @@
-"""Actions on an alert that the person asked for: a command, a webhook, a profile, a pause, a stop."""
+"""Actions on an alert that the person requested: a command, a webhook, a profile, a pause, a stop."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _PROFILED_ITERATIONS = 3
 
 @dataclass(frozen=True, slots=True)
 class Actions:
-    """The command ``notify`` gets an alert as JSON on its standard input, the URL ``webhook`` by POST.
+    """The command ``notify`` gets an alert as JSON on its standard input, the URL ``webhook`` gets it by POST.
 
-    ``stop_on``, ``pause_on`` and ``profile_on`` are names of rules. ``beside`` is the path of the history without its
-    suffix: files of a stop and of a profile are named after it.
+    ``stop_on``, ``pause_on`` and ``profile_on`` are names of rules. ``beside`` is the path of the history
+    without its suffix; it begins the file names of a stop and of a profile.
     """
 
     notify: str = ""
@@ -36,7 +36,7 @@ class Actions:
     _under_way: list[threading.Thread] = field(default_factory=list[threading.Thread], repr=False)
 
     def tell(self, name: str, alert: Alert, iteration: int, rank: int, failed: Callable[[str], None]) -> None:
-        """Start the command and the request, without waiting; ``failed`` gets the reason if one does not work."""
+        """Starts the command and the request without waiting; ``failed`` gets the reason if one fails."""
         place = alert.place
         content = json.dumps(
             {
@@ -56,14 +56,14 @@ class Actions:
                 self._under_way.append(thread)
 
     def finish(self, seconds: float = _WEBHOOK_TIMEOUT_S) -> bool:
-        """Wait until each command and request has ended; False if one has not within ``seconds``."""
+        """Waits until each command and request has ended; False if one has not within ``seconds``."""
         ends = time.monotonic() + seconds
         for thread in self._under_way:
             thread.join(max(0.0, ends - time.monotonic()))
         return not any(thread.is_alive() for thread in self._under_way)
 
     def commands(self, name: str, iteration: int, rank: int) -> list[dict[str, object]]:
-        """Commands to the run about an alert."""
+        """The commands to the run for an alert."""
         asked: list[dict[str, object]] = []
         suffix = f"rank{rank}-{iteration}" if rank else str(iteration)
         if name in self.profile_on:
@@ -75,7 +75,7 @@ class Actions:
 
 
 def profile_command(path: str) -> dict[str, object]:
-    """The command to a process of the run to keep a trace of the next iterations there."""
+    """The command to a process of the run to write a trace of the next iterations to this path."""
     return {"do": "profile", "iterations": _PROFILED_ITERATIONS, "path": path}
 
 

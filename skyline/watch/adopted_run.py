@@ -14,7 +14,7 @@ from skyline.watch.live_runs import LiveRun
 
 
 class AdoptedRun(HeardRun):
-    """Listens where the first watcher did; the hooks connect again by themselves. The exit code stays unknown."""
+    """Listens where the first watcher did; the hooks reconnect by themselves. The exit code remains unknown."""
 
     def __init__(self, live: LiveRun) -> None:
         self._live = live
@@ -25,7 +25,7 @@ class AdoptedRun(HeardRun):
         return self._live.process
 
     def listen(self, heard: Heard, tick: Callable[[], None]) -> None:
-        """Pass on records until the process has ended."""
+        """Passes on records until the process has ended."""
         self._heard = heard
         while self._live.goes_on:
             self._take(TICK_S)
@@ -34,17 +34,17 @@ class AdoptedRun(HeardRun):
             pass
 
     def close(self) -> None:
-        """Close the sockets, and remove them once the run has ended: its hooks look for them."""
+        """Closes the sockets, and removes them only after the run has ended, since its hooks look for them."""
         super().close()
         if not self._live.goes_on:
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def _own_folder(folder: Path) -> Path:
-    """The folder of the sockets, made again if it was cleared away; nobody else may write there.
+    """The folder of the sockets, created again if it was removed; no other user may write there.
 
     Raises:
-        UsageError: somebody else's folder is in its place.
+            UsageError: another user's folder is in its place.
     """
     folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.lstat()

@@ -1,4 +1,4 @@
-"""The terminals that are attached to a run: they hear its state, and may ask for something."""
+"""The terminals that are attached to a run: they receive its state, and may send requests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 from skyline.watch.heard_run import HeardRun, listening
 
 _RECENT = 20
-"""Messages that a new client hears first."""
+"""The number of messages that a new client receives first."""
 _MOST_PENDING_BYTES = 1 << 18
 _LONGEST_REQUEST_BYTES = 1 << 12
 
@@ -30,10 +30,10 @@ class _Client:
 
 
 class Clients:
-    """Talks with attached terminals in lines of JSON, while the run is listened to.
+    """Talks with attached terminals in lines of JSON while the watcher listens to the run.
 
-    The run waits for no client: one that has ended, does not read or sends nonsense is left out. A new client
-    gets ``facts`` first, and ``asked`` answers a request. Messages may come from several threads.
+    The run waits for no client: a client that has ended, does not read or sends nonsense is dropped. A new
+    client gets ``facts`` first, and ``asked`` answers a request. Messages may come from several threads.
     """
 
     def __init__(self, run: HeardRun, facts: Callable[[], Message], asked: Callable[[str], Message]) -> None:
@@ -49,13 +49,13 @@ class Clients:
         run.when_readable(self._listener, self._accept)
 
     def say(self, text: str) -> None:
-        """A message about the run, such as an alert."""
+        """Sends a message about the run, such as an alert."""
         with self._lock:
             self._said.append(text)
             self._tell({"kind": "said", "text": text})
 
     def draw(self, status: str) -> None:
-        """The state of the run in one line."""
+        """Sends the state of the run in one line."""
         with self._lock:
             message = {"kind": "status", "text": status}
             if status and message != self._status:
@@ -63,12 +63,12 @@ class Clients:
                 self._tell(message)
 
     def end(self, code: int | None) -> None:
-        """The run has ended with this exit code; None if it is unknown."""
+        """Reports that the run has ended with this exit code; None if it is unknown."""
         with self._lock:
             self._tell({"kind": "end", "exit_code": code})
 
     def close(self) -> None:
-        """Let go of all."""
+        """Closes all connections."""
         with self._lock:
             for client in self._clients.values():
                 client.connection.close()

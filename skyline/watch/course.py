@@ -32,7 +32,7 @@ _Kept = TypeVar("_Kept")
 
 @dataclass(frozen=True, slots=True)
 class MemoryLevel:
-    """Memory that the process uses, and the free part of the whole; ``where`` is a kind of device or the host."""
+    """Memory that the process uses, and the free share of all memory; ``where`` is a kind of device or the host."""
 
     iteration: int
     used_bytes: int
@@ -43,7 +43,7 @@ class MemoryLevel:
 
 @dataclass(frozen=True, slots=True)
 class LoadReading:
-    """The load of the machine from the reading before until ``iteration``."""
+    """The load of the machine from the previous reading until ``iteration``."""
 
     iteration: int
     load: MachineLoad
@@ -51,7 +51,7 @@ class LoadReading:
 
 @dataclass(slots=True)
 class Course:
-    """Grows by ``add``. ``peers`` are the courses of all processes of the run, this one among them."""
+    """Grows by ``add``. ``peers`` are the courses of all processes of the run, including this one."""
 
     peers: list[Course] = field(default_factory=list["Course"])
     start: Start | None = None
@@ -65,10 +65,10 @@ class Course:
     parameters: list[ParameterRow] = field(default_factory=list[ParameterRow])
     first_losses: list[float] = field(default_factory=list[float])
     logged: LoggedTraining = field(default_factory=LoggedTraining)
-    """The training by its own log, if it writes one."""
+    """The progress from the training's own log, if it writes one."""
 
     def add(self, record: Record) -> None:
-        """Take a record in."""
+        """Adds a record."""
         match record:
             case Start():
                 self.start = record
@@ -92,15 +92,15 @@ class Course:
                 pass
 
     def add_memory(self, level: MemoryLevel) -> None:
-        """Take a reading of memory in."""
+        """Adds a reading of memory."""
         self.memory.append(level)
 
     def add_load(self, load: MachineLoad) -> None:
-        """Take a reading of the machine's load in."""
+        """Adds a reading of the machine's load."""
         self.loads.append(LoadReading(self.iteration, load))
 
     def loads_between(self, first: int, last: int) -> list[MachineLoad]:
-        """The loads that were read in these iterations; the last one before if there is none."""
+        """The loads that were read in these iterations; without any, the last earlier one."""
         known = [one for one in self.loads if one.iteration <= last]
         return [one.load for one in known if one.iteration >= first] or [one.load for one in known[-1:]]
 
@@ -130,11 +130,11 @@ class Course:
         return ParameterRow("an unnamed layer")
 
     def latest_windows(self, count: int) -> list[Window]:
-        """The last so many windows, oldest first; fewer only at the start."""
+        """The last ``count`` windows, oldest first; fewer only at the start."""
         return latest(self.windows, count)
 
     def latest_samples(self, count: int) -> list[Sample]:
-        """The last so many samples, oldest first."""
+        """The last ``count`` samples, oldest first."""
         return latest(self.samples, count)
 
     def _add_window(self, window: Window) -> None:
@@ -155,6 +155,6 @@ def latest(kept: deque[_Kept], count: int) -> list[_Kept]:
 
 
 def mean(values: Iterable[float]) -> float:
-    """The mean; NaN of nothing."""
+    """The mean; NaN without values."""
     found = list(values)
     return sum(found) / len(found) if found else float("nan")

@@ -29,9 +29,9 @@ _COURSE_EVERY_S = 5.0
 
 
 class Diary:
-    """Appends entries, each written at once; ``at_s`` counts from its beginning. Without a path nothing is kept.
+    """Appends entries, each written at once; ``at_s`` counts from its beginning. Without a path nothing is stored.
 
-    ``goes_on``: the file is that of a watcher that was killed, and is continued.
+    ``goes_on``: the file belongs to a watcher that was killed, and is continued.
     """
 
     def __init__(self, path: Path | None, command: list[str], *, goes_on: bool = False) -> None:
@@ -61,11 +61,11 @@ class Diary:
         self._write({"schema": SCHEMA, "started": started, "command": command})
 
     def note(self, kind: str, **fields: object) -> None:
-        """An entry of some kind."""
+        """Writes an entry of some kind."""
         self._write({"kind": kind, "at_s": round(time.monotonic() - self._began, 2), **fields})
 
     def note_course(self, process: int, course: Course) -> None:
-        """The state of a process, at most every few seconds."""
+        """Writes the state of a process, at most every few seconds."""
         now = time.monotonic()
         if now - self._noted.get(process, -math.inf) < _COURSE_EVERY_S or not course.windows:
             return
@@ -73,7 +73,7 @@ class Diary:
         self.note_last(process, course)
 
     def note_last(self, process: int, course: Course) -> None:
-        """The state of a process now."""
+        """Writes the present state of a process."""
         last = course.windows[-1]
         before_s = max(0.0, last.own_s - last.wait_s)
         self.note(
@@ -90,11 +90,11 @@ class Diary:
         )
 
     def note_logged(self, rank: int, iteration: int, logged: LoggedTraining) -> None:
-        """The training by its own log."""
+        """Writes the progress from the training's own log."""
         self.note("logged", rank=rank, iteration=iteration, **asdict(logged))
 
     def note_alert(self, name: str, alert: Alert, course: Course) -> None:
-        """A rule began to hold."""
+        """Writes that a rule began to hold."""
         place = alert.place
         self.note(
             "alert",
@@ -108,7 +108,7 @@ class Diary:
         )
 
     def note_cause(self, name: str, note: Note, course: Course) -> None:
-        """A rule found a cause outside of the training."""
+        """Writes that a rule found a cause outside of the training."""
         self.note(
             "note",
             rule=name,
@@ -119,14 +119,14 @@ class Diary:
         )
 
     def close(self) -> None:
-        """Write nothing further."""
+        """Closes the file; nothing further is written."""
         if self._file is not None:
             self._file.close()
             self._file = None
 
     def _write(self, entry: dict[str, object]) -> None:
         if self._file is not None:
-            # JSON has no NaN: a loss that is none is text.
+            # JSON has no NaN: a loss that is no finite number is text.
             plain = {
                 key: str(value) if isinstance(value, float) and not math.isfinite(value) else value
                 for key, value in entry.items()
@@ -136,7 +136,7 @@ class Diary:
 
 
 def _began(path: Path) -> datetime | None:
-    """The start that the header of a history names; None if there is none."""
+    """The start in the header of a history; None if there is none."""
     if not path.exists():
         return None
     with path.open("rb") as file:
@@ -154,15 +154,15 @@ def usual_path(folder: Path, stem: str) -> Path:
 
 
 def histories(script: Path) -> list[Path]:
-    """The files of the runs of a script that lie in the usual place, newest first."""
+    """The files of a script's runs in the usual place, newest first."""
     found = (script.parent / _FOLDER).glob("*-watch-*.jsonl")
     return sorted((one for one in found if one.name.rpartition("-watch-")[0] == script.stem), reverse=True)
 
 
 def entries(path: Path, containing: str = "") -> Iterator[dict[str, Any]]:
-    """The entries of a file, the header first; a last line that is cut off is left out.
+    """The entries of a file, the header first; an incomplete last line is left out.
 
-    Only lines with the text ``containing`` are decoded: a long run has many entries, and few of some kinds.
+    Only lines with the text ``containing`` are decoded, since a long run has many entries, and few of some kinds.
 
     Raises:
         UsageError: the file cannot be read, or is not a history of ``skyline watch``.
@@ -187,17 +187,17 @@ def entries(path: Path, containing: str = "") -> Iterator[dict[str, Any]]:
 
 
 _LATEST = 5
-"""Number of runs that are looked at."""
+"""The number of runs that are examined."""
 
 
 def with_reached_goal(profile: Profile) -> Profile:
     """The profile with the samples of the latest watched run that reached its target, unless it has a goal.
 
-    A run with another batch size says nothing about the script as it is.
+    A run with another batch size says nothing about the present script.
     """
     if profile.goal is not None:
         return profile
-    # A watcher does without the analysis of profiles.
+    # A watcher does not need the analysis of profiles.
     from skyline.analysis.gpu_costs import samples_of
     from skyline.trace.observed_training import TrainingGoal
 

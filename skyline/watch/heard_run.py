@@ -19,7 +19,7 @@ import psutil
 from skyline.watch.records import Record, parsed
 
 SOCKETS = "skyline-watch-"
-"""The folders of sockets have names that begin so."""
+"""The prefix of the names of socket folders."""
 _HOOKS, _CLIENTS = "socket", "clients"
 TICK_S = 0.5
 
@@ -27,7 +27,7 @@ Heard = Callable[[int, Record], None]
 
 
 def listening(address: str) -> socket.socket:
-    """A socket at this address that only this user may open. One that a dead process left there is replaced."""
+    """A socket at this address that only this user may open. It replaces a socket that a dead process left there."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(address)
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -43,7 +43,7 @@ def listening(address: str) -> socket.socket:
 
 
 class HeardRun(ABC):
-    """A run whose hooks connect to a socket in ``folder``. It is not ours to end: it goes on if we are killed."""
+    """A run whose hooks connect to a socket in ``folder``. The watcher never ends it, even if it is killed."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -67,36 +67,36 @@ class HeardRun(ABC):
 
     @abstractmethod
     def listen(self, heard: Heard, tick: Callable[[], None]) -> int | None:
-        """Pass on records until the run has ended; its return code, None if that is unknown."""
+        """Passes on records until the run has ended; returns its exit code, None if unknown."""
 
     @abstractmethod
     def root(self) -> int:
-        """The number of the process that was started; the others are below it."""
+        """The number of the process that was started; the others are its descendants."""
 
     def when_readable(self, source: Any, act: Callable[[], None]) -> None:
-        """From now on do this while listening, each time that something can be read from there."""
+        """Calls ``act`` while listening, each time that there is something to read from ``source``."""
         self._selector.register(source, selectors.EVENT_READ, act)
 
     def no_longer(self, source: Any) -> None:
-        """Undo ``when_readable``."""
+        """Undoes ``when_readable``."""
         self._selector.unregister(source)
 
     def command(self, number: int, command: dict[str, object]) -> None:
-        """Pass a command on to the process with this number of ``heard``."""
+        """Passes a command on to the process with this number of ``heard``."""
         connection = self._connections.get(number)
         if connection is not None:
             with contextlib.suppress(OSError):
                 connection.send(json.dumps(command).encode() + b"\n")
 
     def pause(self, processes: Sequence[int]) -> None:
-        """Stop processes of the run until somebody continues them, or a signal comes for the run."""
+        """Stops processes of the run until somebody continues them, or a signal arrives for the run."""
         for process in processes:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(process, signal.SIGSTOP)
                 self._paused.add(process)
 
     def go_on(self) -> None:
-        """Continue the processes that are stopped, whoever stopped them."""
+        """Continues all stopped processes, whoever stopped them."""
         stopped = set(self._paused)
         with contextlib.suppress(psutil.Error):
             started = psutil.Process(self.root())
@@ -110,14 +110,14 @@ class HeardRun(ABC):
         self._paused.clear()
 
     def close(self) -> None:
-        """Close the sockets; the run, if it still goes, goes on."""
+        """Closes the sockets; a run that has not ended goes on."""
         for connection in self._connections.values():
             connection.close()
         self._listener.close()
         self._selector.close()
 
     def _take(self, timeout_s: float) -> bool:
-        """Handle what has arrived; False if there was nothing."""
+        """Handles everything that has arrived; False if there was nothing."""
         ready = self._selector.select(timeout_s)
         for key, _ in ready:
             key.data()

@@ -11,7 +11,7 @@ from skyline.watch.course import Course
 
 @dataclass(frozen=True, slots=True)
 class LayerShare:
-    """The smallest share of a layer over the samples; ``name`` is that of the layer before its activation."""
+    """The smallest share of a layer over the samples; ``name`` is the name of the layer before its activation."""
 
     name: str
     kind: str

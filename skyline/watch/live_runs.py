@@ -1,4 +1,4 @@
-"""The runs under watch that go on here, each with a file in the data directory."""
+"""The watched runs in progress on this machine, each with a file in the data directory."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ from skyline.watch.heard_run import SOCKETS
 
 _LARGEST_BYTES = 1 << 20
 _SAME_START_S = 2.0
-"""Two readings of a process's start differ by less, although the clock is set in between."""
+"""The largest difference between two readings of one process's start, as the clock may be set in between."""
 
 
 @dataclass(frozen=True, slots=True)
 class LiveRun:
     """A run as its file describes it.
 
-    ``process`` is the number of the process that was started, at ``process_started``, on ``host``. ``folder`` holds
-    the sockets, ``options`` are those of ``skyline watch`` as they were typed in ``working_directory``. Settings are
-    those of ``project``. ``history`` is empty if none is kept; files of stops and profiles are named after ``beside``.
+    ``process`` is the number of the process that was started, at ``process_started``, on ``host``. ``folder``
+    holds the sockets, ``options`` are the options of ``skyline watch`` as typed in ``working_directory``.
+    Settings come from ``project``. ``history`` is empty if none is stored; names of files of stops and
+    profiles begin with ``beside``.
     """
 
     name: str
@@ -70,7 +71,7 @@ class LiveRun:
 
 
 class Claim:
-    """The right to watch a run: a lock on its file, which the system frees with its owner, however that ends."""
+    """The right to watch a run: a lock on its file, which the system releases when its owner ends, in any way."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self._path = path
@@ -78,7 +79,7 @@ class Claim:
 
     @classmethod
     def announce(cls, live: LiveRun) -> Claim:
-        """Write the file of a new run. Raises OSError if that is not possible."""
+        """Writes the file of a new run. Raises OSError if that is not possible."""
         live.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         new = live.path.with_suffix(f".{os.getpid()}")
         descriptor = os.open(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -107,7 +108,7 @@ class Claim:
         return cls(live.path, descriptor)
 
     def release(self, *, ended: bool) -> None:
-        """Give the right back; the file of an ended run is removed."""
+        """Releases the right; the file of an ended run is removed."""
         if ended:
             self._path.unlink(missing_ok=True)
         os.close(self._descriptor)
@@ -120,7 +121,7 @@ def live_runs() -> list[LiveRun]:
         if live.goes_on:
             found.append(live)
         elif (claim := Claim.of(live)) is not None:
-            # Its watcher was killed before it.
+            # Its watcher was killed before the run ended.
             if Path(live.folder).name.startswith(SOCKETS):
                 shutil.rmtree(live.folder, ignore_errors=True)
             claim.release(ended=True)
@@ -128,7 +129,7 @@ def live_runs() -> list[LiveRun]:
 
 
 def live_run(asked: str) -> LiveRun:
-    """The run that is meant; with an empty text the only one.
+    """The run with this name; with an empty text, the only run.
 
     Raises:
         UsageError: there is none, or there are several.
@@ -157,7 +158,7 @@ def _folder() -> Path:
 
 
 def _written() -> Iterator[LiveRun]:
-    """The files of runs on this machine; a home directory may be that of several machines."""
+    """The files of runs on this machine; several machines may share a home directory."""
     for path in sorted(_folder().glob("*.json")):
         try:
             if path.stat().st_size > _LARGEST_BYTES:

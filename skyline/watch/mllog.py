@@ -12,13 +12,13 @@ from skyline.lazy_dataclass import dataclass
 
 MARK = ":::MLLOG"
 _COUNTS_FROM = 100_000.0
-"""Some benchmarks put a number of samples under ``epoch_num``: no training has so many epochs."""
+"""Some benchmarks put a number of samples into ``epoch_num``: no training has this many epochs."""
 _NO_RESULT = {"eval_start", "eval_stop", "eval_samples"}
 
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """One line. ``epoch`` and ``samples`` say how far the training is, ``status`` how the run ended."""
+    """One line. ``epoch`` and ``samples`` give the progress of the training, ``status`` the outcome of the run."""
 
     key: str
     value: float | str | None = None
@@ -30,10 +30,11 @@ class LogEntry:
 
 @dataclass(frozen=True, slots=True)
 class LoggedTraining:
-    """The state of a training by its own log.
+    """The state of a training according to its own log.
 
-    ``epoch_samples`` are the samples of an epoch, ``metric`` the name of the quality that ``quality`` and ``target``
-    are values of. ``status`` is ``success`` or ``aborted`` at the end, ``seconds`` the time from the start of the run.
+    ``epoch_samples`` are the samples per epoch, ``metric`` the name of the quality whose values are
+    ``quality`` and ``target``. ``status`` is ``success`` or ``aborted`` at the end, ``seconds`` the time
+    since the start of the run.
     """
 
     benchmark: str = ""
@@ -50,7 +51,7 @@ class LoggedTraining:
 
     @classmethod
     def of_history(cls, entry: Mapping[str, Any]) -> LoggedTraining:
-        """From its entry in a history, which has fields of other things too."""
+        """The state in an entry of a history, which also has other fields."""
         names = {one.name for one in fields(cls)}
         return cls(**{key: value for key, value in entry.items() if key in names})
 
@@ -136,7 +137,7 @@ def _position(known: LoggedTraining, entry: LogEntry) -> dict[str, float]:
 
 
 def _number(value: object) -> float | None:
-    """A finite number; None for anything else, a switch included."""
+    """A finite number; None for anything else, including booleans."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return float(value) if math.isfinite(value) else None

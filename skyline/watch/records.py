@@ -30,13 +30,14 @@ class Line(msgspec.Struct, frozen=True, tag="line", tag_field="kind"):
 
 
 class Window(msgspec.Struct, frozen=True, tag="window", tag_field="kind"):
-    """The iterations of a fraction of a second, the last of which is ``iteration``.
+    """The iterations of a fraction of a second; ``iteration`` is the last of them.
 
-    ``at_s`` is the time since the first iteration, ``wait_s`` that in which the loop waited for its loaders, ``own_s``
-    that until backward passes began, ``watching_s`` that of the hooks since the start. ``processor_s`` is the processor
-    time of the thread that trains, ``delayed_s`` the time in which that thread was ready and had no processor; None if
-    unknown. ``idle_s`` is the part of one iteration in which the device had no work before the batch arrived; None if
-    unknown. ``earlier``: one of the first windows, sent again to a watcher that came later.
+    ``at_s`` is the time since the first iteration. ``wait_s`` is the time in which the loop waited for its
+    loaders, ``own_s`` the time until backward passes began, ``watching_s`` the time of the hooks since the
+    start. ``processor_s`` is the processor time of the training thread, ``delayed_s`` the time in which that
+    thread was ready but had no processor; None if unknown. ``idle_s`` is the part of one iteration in which
+    the device had no work before the batch arrived; None if unknown. ``earlier``: one of the first windows,
+    sent again to a later watcher.
     """
 
     iteration: int
@@ -85,9 +86,10 @@ class Parameters(msgspec.Struct, frozen=True, tag="parameters", tag_field="kind"
 class Sample(msgspec.Struct, frozen=True, tag="sample", tag_field="kind"):
     """Statistics of the tensors of one iteration.
 
-    ``gradients`` are norms by parameter, ``missing`` parameters without a gradient, ``updates`` the norms of change,
-    weights and gradient over a part of a parameter, ``activations`` the kind, the parameter of the layer before (-1:
-    unknown) and the share of dead units or flat outputs. ``clipped`` is the norm before the script's own clipping.
+    ``gradients`` are norms by parameter, ``missing`` parameters without a gradient, ``updates`` the norms of
+    change, weights and gradient over a part of a parameter. ``activations`` are the kind, the parameter of
+    the layer before (-1: unknown) and the share of dead units or flat outputs. ``clipped`` is the norm before
+    the script's own clipping.
     """
 
     iteration: int
@@ -125,14 +127,14 @@ class Save(msgspec.Struct, frozen=True, tag="save", tag_field="kind"):
 
 
 class Output(msgspec.Struct, frozen=True, tag="output", tag_field="kind"):
-    """A line that the script wrote, from the mark of a benchmark's logger on, after ``iteration``."""
+    """A line that the script wrote, starting at the mark of a benchmark's logger, after ``iteration``."""
 
     iteration: int
     text: str
 
 
 class Checkpoint(msgspec.Struct, frozen=True, tag="checkpoint", tag_field="kind"):
-    """The checkpoint before a stop; ``problem`` if it could not be written."""
+    """The checkpoint before a stop; ``problem`` is the reason if it could not be written."""
 
     iteration: int
     path: str = ""
@@ -157,6 +159,6 @@ Record = (
 
 
 def parsed(line: bytes) -> Record:
-    """One line. Python's own reader, since a loss may be NaN. Raises ValueError for anything else."""
+    """One record. Uses Python's own JSON reader, since a loss may be NaN. Raises ValueError for anything else."""
     content: Any = json.loads(line)
     return msgspec.convert(content, Record)

@@ -1,4 +1,4 @@
-"""Finds the rules: modules of the catalogue that bind ``RULE``, and those of other packages."""
+"""Finds the rules: modules of the catalogue that bind ``RULE``, and rules of other packages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ENTRY_POINT_GROUP = "skyline.watch_rules"
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """All rule classes by name, and messages about those of other packages that cannot be used."""
+    """All rule classes by name, and messages about unusable rules of other packages."""
 
     classes: Mapping[str, type[WatchRule]]
     problems: tuple[str, ...]
@@ -73,7 +73,7 @@ def made_rules(thresholds: Mapping[str, Mapping[str, object]], where: str) -> di
 
 
 def rule_class(name: str) -> type[WatchRule]:
-    """The rule of that name. Raises UsageError if there is none."""
+    """The rule with this name. Raises UsageError if there is none."""
     classes = known_rules().classes
     if name not in classes:
         raise UsageError(f"There is no rule {name!r}", hint=f"Rules: {', '.join(sorted(classes))}.")

@@ -1,4 +1,4 @@
-"""Requests about a run that goes on, by people at attached terminals."""
+"""Requests about a run in progress, from people at attached terminals."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ REQUESTS = (PAUSE, CONTINUE, PROFILE, STOP)
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """Does what is asked, if ``allowed`` contains it. ``go_on`` continues the paused processes of the run."""
+    """Carries out requests in ``allowed``. ``go_on`` continues the paused processes of the run."""
 
     watcher: Watcher
     allowed: frozenset[str]
     go_on: Callable[[], None]
 
     def answer(self, asked: str) -> Message:
-        """Act; ``text`` says what comes of it, ``done`` is False for a refusal, whose next step is ``hint``."""
+        """Carries out a request; ``text`` is the result, ``done`` is False if refused, ``hint`` is the next step."""
         if asked not in REQUESTS:
             return _refused(f"There is no request {asked!r}", f"Requests: {', '.join(REQUESTS)}.")
         if asked != CONTINUE and asked not in self.allowed:

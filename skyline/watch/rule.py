@@ -24,7 +24,7 @@ class Alert:
 class Note:
     """A cause outside of the training: the title with its main number, and evidence in words.
 
-    It is said and kept in the history. It is no alert, and no action follows from it.
+    It is printed and stored in the history. It is no alert, and no action follows from it.
     """
 
     title: str
@@ -35,11 +35,11 @@ class WatchRule(Protocol):
     """A rule for one kind of problem: a frozen dataclass whose fields are its thresholds, each with a default.
 
     A module of the catalogue binds the class to ``RULE``; another package declares it as an entry point of the group
-    ``skyline.watch_rules``. The name of the rule is that of the module or the entry point.
+    ``skyline.watch_rules``. The name of the rule is the name of the module or the entry point.
     """
 
     def check(self, course: Course) -> Alert | Note | None:
-        """The alert if the problem is there now; None otherwise, or if the necessary facts are unknown.
+        """The alert if the problem is present; None otherwise, or if the necessary facts are unknown.
 
         A note if it only looks like the problem, because of a cause outside of the training.
         """

@@ -1,4 +1,4 @@
-"""The run under watch: its command, started unchanged."""
+"""A watched run: its command, started unchanged."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FORWARDED = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
 
 
 class WatchedProcess(HeardRun):
-    """A process of ours that inherits input, output and terminal."""
+    """A child process that inherits input, output and terminal."""
 
     def __init__(self, command: Sequence[str], *, share: float, every_s: float) -> None:
         super().__init__(Path(tempfile.mkdtemp(prefix=SOCKETS)))
@@ -43,7 +43,7 @@ class WatchedProcess(HeardRun):
         return self.process.pid
 
     def listen(self, heard: Heard, tick: Callable[[], None]) -> int:
-        """Pass on records until the process has ended; its return code."""
+        """Passes on records until the process has ended; returns its exit code."""
         self._heard = heard
         while self._runs:
             self._take(TICK_S)
@@ -53,19 +53,19 @@ class WatchedProcess(HeardRun):
         return self.process.wait()
 
     def close(self) -> None:
-        """Remove the sockets; the process, if it still runs, goes on."""
+        """Removes the sockets; a process that still runs goes on."""
         super().close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     @contextlib.contextmanager
     def forwarded_signals(self) -> Generator[None]:
-        """Signals to us go to the process. Ctrl+C on a terminal reaches it by itself."""
+        """Forwards our signals to the process. Ctrl+C on a terminal reaches it directly."""
 
         def forward(number: int, _: object) -> None:
             if number != signal.SIGINT or not _in_foreground():
                 with contextlib.suppress(ProcessLookupError):
                     self.process.send_signal(number)
-            # A paused process takes no signal in.
+            # A paused process does not react to signals.
             for process in self._paused:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(process, signal.SIGCONT)

@@ -11,18 +11,18 @@ from skyline.capture.load_meter import busy_s
 from skyline.trace.facts import MachineLoad
 
 _EVERY_S = 0.5
-"""The system counts processor time in hundredths of a second."""
+"""The least time between readings in s: the system counts processor time in hundredths of a second."""
 _COST_SHARE = 0.002
-"""Share of a processor that reading may take: a fifth of the one per cent that watching may cost."""
+"""The share of a processor that readings may take: a fifth of the one per cent that watching may cost."""
 _COUNTED_LATE = 1.05
-"""Processor time is counted in ticks, so that a reading may exceed all cores by a little."""
+"""The factor by which a reading may exceed all cores, since processor time is counted in ticks."""
 
 
 class RunLoadMeter:
     """Measures from one reading to the next; ``run_s`` gives the processor time of the run so far, None if unknown.
 
-    Finding the processes of a run takes longer the more processes there are. Readings are as far apart as their share
-    of a processor allows.
+    The more processes a run has, the longer it takes to find them. The interval between readings limits their
+    share of a processor.
     """
 
     def __init__(self, run_s: Callable[[], float | None]) -> None:
@@ -37,7 +37,7 @@ class RunLoadMeter:
             return None
         began_s = time.thread_time()
         last, run_s = self._last, self._run_s()
-        # The watcher is no other program.
+        # The watcher does not count as another program.
         self._last = None if run_s is None else (now_s, busy_s() - time.process_time(), run_s)
         self._due_s = now_s + max(_EVERY_S, (time.thread_time() - began_s) / _COST_SHARE)
         if last is None or self._last is None:
@@ -45,15 +45,15 @@ class RunLoadMeter:
         elapsed, busy, run = (now - before for now, before in zip(self._last, last, strict=True))
         cores = psutil.cpu_count() or 1
         if elapsed <= 0 or not 0 <= run <= _COUNTED_LATE * cores * elapsed:
-            # A process has ended, and nobody has taken its time over yet.
+            # A process has ended, and its time has not been added to its parent's yet.
             return None
         own = run / elapsed
-        # The counters are not read at one moment.
+        # The counters are not read at the same moment.
         return MachineLoad(own, max(0.0, min(busy / elapsed, cores) - own), cores)
 
 
 def family_s(root: int) -> float | None:
-    """Processor time of a process and of all below it, those that ended included; None if it has ended itself."""
+    """The processor time of a process and its descendants, including ended ones; None if it has ended itself."""
     try:
         first = psutil.Process(root)
         members = [first, *first.children(recursive=True)]
@@ -66,6 +66,6 @@ def family_s(root: int) -> float | None:
         except psutil.Error:
             continue
         used_s += times.user + times.system
-        # Those that ended belong to the process that waited for them; only Linux and macOS count them.
+        # The time of ended processes is counted for the process that waited for them, only on Linux and macOS.
         used_s += getattr(times, "children_user", 0.0) + getattr(times, "children_system", 0.0)
     return used_s

@@ -1,4 +1,4 @@
-"""A watched run on a page: iteration times, shares, alerts and progress, from its history."""
+"""A watched run for a page: iteration times, shares, alerts and progress, from its history."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from skyline.watch.diary import entries, histories
 from skyline.watch.mllog import LoggedTraining
 
 _SILENT_AFTER_S = 30.0
-"""A run that goes on writes every five seconds, unless an iteration takes longer."""
+"""The time without an entry after which a run is silent: it writes every five seconds, or once per iteration."""
 _MOST_POINTS = 400
 
 
 @dataclass(frozen=True, slots=True)
 class WatchPoint:
-    """The run at a moment. Shares are of the iteration; ``loss`` is null if it is unknown or no number."""
+    """The run at a moment. Shares are relative to the iteration; ``loss`` is null if it is unknown or no number."""
 
     at_s: float
     iteration: int
@@ -34,7 +34,7 @@ class WatchPoint:
 
 @dataclass(frozen=True, slots=True)
 class WatchAlert:
-    """A rule that held. ``over_iteration`` is where it ended, null while it holds. ``line`` 0: no line is known."""
+    """A rule that held. ``over_iteration`` is its end, null while it holds. ``line`` 0: no line is known."""
 
     rule: str
     rank: int
@@ -51,10 +51,11 @@ class WatchAlert:
 class WatchReport:
     """A run of ``skyline watch``.
 
-    ``state``: ``running``, ``silent`` (no update for 30 s: the run waits, or its watcher ended), or ``ended``.
-    ``exit_code`` is null while the run goes on, and for one whose first watcher was killed.
-    ``points`` are those of the lowest rank, ``watching_share`` is the share of the time that the hooks took.
-    ``logged`` is null for a script without a log of its own. ``names`` are the files of all runs, newest first.
+    ``state``: ``running``, ``silent`` (no update for 30 s: the run waits, or its watcher ended), or
+    ``ended``. ``exit_code`` is null while the run goes on, and for a run whose first watcher was killed.
+    ``points`` belong to the lowest rank, ``watching_share`` is the share of the time that the hooks took.
+    ``logged`` is null for a script without a log of its own. ``names`` are the files of all runs, newest
+    first.
     """
 
     name: str
@@ -73,7 +74,7 @@ class WatchReport:
 
 
 def latest_report(script: Path, name: str | None = None) -> WatchReport | None:
-    """The latest run of a script, or the one of this name; None if there is none.
+    """The latest run of a script, or the run with this name; None if there is none.
 
     Raises:
         UsageError: the run of this name does not exist, or its file cannot be read.
@@ -89,14 +90,14 @@ def latest_report(script: Path, name: str | None = None) -> WatchReport | None:
     try:
         quiet_s = time.time() - path.stat().st_mtime
     except OSError:
-        quiet_s = 0.0  # removed in the meantime: reading it says so
+        quiet_s = 0.0  # removed in the meantime: reading it raises the error
     return watch_report(name, list(entries(path)), quiet_s, tuple(found))
 
 
 def watch_report(
     name: str, history: Sequence[dict[str, Any]], quiet_s: float, names: tuple[str, ...]
 ) -> WatchReport:
-    """The report of the entries of a history, the last of which was written ``quiet_s`` ago."""
+    """The report of the entries of a history, whose last entry was written ``quiet_s`` ago."""
     header, *rest = history
     courses = [one for one in rest if one.get("kind") == "course"]
     ranks = {int(one["rank"]) for one in courses}
@@ -181,7 +182,7 @@ def _watching_share(own: Sequence[dict[str, Any]]) -> float | None:
 
 
 def _thinned(points: Sequence[WatchPoint]) -> tuple[WatchPoint, ...]:
-    """At most some hundred points: each stands for several neighbours, with their mean time and shares."""
+    """At most a few hundred points: each stands for several neighbours, with their mean time and shares."""
     each = -(-len(points) // _MOST_POINTS)
     if each <= 1:
         return tuple(points)

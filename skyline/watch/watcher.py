@@ -1,4 +1,4 @@
-"""Evaluates the rules over the records of a run, and acts on what they find."""
+"""Evaluates the rules over the records of a run, and acts on alerts and notes."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from skyline.watch.records import (
 from skyline.watch.rule import Alert, Note, WatchRule
 
 _QUIET_S = 60.0
-"""A rule that holds again sooner is not reported again, nor is a note."""
+"""The time in s within which a rule that holds again is not reported again; the same for a note."""
 _OVER_AFTER = 10
-"""Number of looks in a row that find nothing, after which an alert is over."""
+"""The number of successive checks without a result after which an alert is over."""
 _MEMORY_EVERY_S = 1.0
 _LOGGED_EVERY_S = 5.0
 _Noted = tuple[float, LoggedTraining]
@@ -48,7 +48,7 @@ ReadLoad = Callable[[], MachineLoad | None]
 
 @dataclass(slots=True)
 class _State:
-    """An alert of one process: ``clear`` counts looks that found nothing since it held."""
+    """An alert of one process; ``clear`` counts the checks without a result since it held."""
 
     said_at: float
     clear: int = 0
@@ -57,10 +57,10 @@ class _State:
 
 @dataclass(slots=True)
 class Watcher:
-    """Hears the records of all processes of a run. ``command`` passes commands on to a process, ``pause`` stops some.
+    """Receives the records of all processes of a run. ``command`` passes commands to a process, ``pause`` stops some.
 
-    ``load`` gives the load of the machine since it was asked last, None if it has nothing new.
-    A rule that raises an exception is left out from then on; the others go on.
+    ``load`` gives the load of the machine since its last call, None if there is nothing new. A rule that
+    raises an exception is left out from then on; the others continue.
     """
 
     rules: dict[str, WatchRule]
@@ -80,7 +80,7 @@ class Watcher:
     _logged: dict[int, _Noted] = field(default_factory=dict[int, _Noted])
 
     def hear(self, process: int, record: Record) -> None:
-        """Take in a record of the process of this number, and look at the rules."""
+        """Adds a record of the process with this number, and checks the rules."""
         course = self.courses.get(process)
         if course is None:
             course = self.courses[process] = Course(self._peers)
@@ -88,7 +88,7 @@ class Watcher:
         course.add(record)
         match record:
             case Window(earlier=True):
-                pass  # known to the watcher before us
+                pass  # known to the previous watcher
             case Window() | Sample() | Validation() | Save():
                 self._look(process, course)
                 self.diary.note_course(process, course)
@@ -109,7 +109,7 @@ class Watcher:
                 pass
 
     def read_host(self) -> None:
-        """Read the load of the machine and the host memory of the processes: the run itself has no work with it."""
+        """Reads the load of the machine and the host memory of the processes, without any work for the run itself."""
         load = self.load()
         if load is not None:
             for course in self.courses.values():
@@ -154,7 +154,7 @@ class Watcher:
         return " · ".join(parts)
 
     def stop(self, course: Course, checkpoint: object, because: str) -> None:
-        """Ask all processes of the run to end, once; that of ``course`` writes the checkpoint before."""
+        """Asks all processes of the run to end, once; the process of ``course`` writes the checkpoint first."""
         if self._stopped:
             return
         self._stopped = True
@@ -163,12 +163,12 @@ class Watcher:
             self.command(number, {"do": "stop", "checkpoint": checkpoint if one is course else None})
 
     def report(self, message: str) -> None:
-        """Keep and say a message."""
+        """Stores and prints a message."""
         self.diary.note("report", message=message)
         self.say(f"skyline watch: {message}")
 
     def end(self, code: int | None) -> None:
-        """The run has ended; its exit code is None if we are not its parent."""
+        """Records the end of the run; the exit code is None if we are not its parent."""
         for process, course in self.courses.items():
             if course.windows:
                 self.diary.note_last(process, course)
@@ -177,7 +177,7 @@ class Watcher:
         self.diary.close()
 
     def _note_logged(self, process: int, course: Course, *, last: bool = False) -> None:
-        """Keep the training by its own log; a change of its position alone, every few seconds or at the end."""
+        """Stores the state of the training's own log; if only its position changed, every few seconds or at the end."""
         now, logged = time.monotonic(), course.logged
         noted_at, noted = self._logged.get(process, (-math.inf, LoggedTraining()))
         moved = replace(noted, epoch=logged.epoch, samples=logged.samples, seconds=logged.seconds)
@@ -220,7 +220,7 @@ class Watcher:
         self._act(process, course, name, alert)
 
     def _note(self, course: Course, name: str, note: Note) -> None:
-        """Say and keep it, once for all processes: it is about their machine."""
+        """Prints and stores a note, once for all processes, since it is about their machine."""
         now = time.monotonic()
         held_at = self._noted_at.get(name, -math.inf)
         self._noted_at[name] = now

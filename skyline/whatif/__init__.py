@@ -1,1 +1,1 @@
-"""Changes that can be asked about: one file each, found by name, each with its assumptions and its evidence."""
+"""The what-ifs: one file for each change, found by its name, with its assumptions and its evidence."""

@@ -20,7 +20,7 @@ class Provenance(str, Enum):
     MEASURED = "measured"
     """This script ran with this change, on this machine."""
     INTERPOLATED = "interpolated"
-    """Read between runs of this script with less and with more of this change."""
+    """Interpolated between runs of this script with less and with more of this change."""
     TRIED = "tried"
     """Parts of this script ran with this change, on this machine; a simulation combines them."""
     MODELLED = "modelled"
@@ -29,18 +29,18 @@ class Provenance(str, Enum):
     """A range from experience: a fact that a model needs is not known, or there is no model."""
 
     def with_part(self, other: Provenance) -> Provenance:
-        """Of an answer with another part: the weaker of both."""
+        """The provenance of an answer with another part: the weaker of both."""
         order = list(Provenance)
         return max(self, other, key=order.index)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scenario:
-    """The changed graph and the changed memory, with how sure both are.
+    """The changed graph and the changed memory, with the uncertainty of both.
 
-    ``memory`` is None where it is not known, and ``memory_changed`` says whether it would be another one.
-    ``below_ms`` and ``above_ms`` are how far the iteration may lie below and above what the graph simulates to, on
-    account of the changes alone. ``reason`` is set where a change turned out to be impossible.
+    ``memory`` is None if it is not known; ``memory_changed`` is True if a change affects it. ``below_ms`` and
+    ``above_ms`` are how far the iteration may lie below and above the simulated time of the graph because of
+    the changes alone. ``reason`` is set if a change turned out to be impossible.
     """
 
     graph: Graph
@@ -53,20 +53,20 @@ class Scenario:
     reason: str = ""
     memory_changed: bool = False
     samples_factor: float = 1.0
-    """Samples in an iteration over those of the unchanged script, the batch size apart."""
+    """The ratio of the samples in an iteration to those of the unchanged script, apart from the batch size."""
     parts: int = 1
-    """Equal parts in which each batch goes through the model, one after the other."""
+    """The number of equal parts of a batch that go through the model one after the other."""
     product_format: str = ""
-    """The number format that a change made before gave to the products of both passes; empty: unchanged."""
+    """The number format that an earlier change gave to the products of both passes; empty if unchanged."""
     one_off_s: Interval | None = None
-    """One-off cost of the changes, not in each iteration, such as compiling; None for a negligible one."""
+    """The one-off cost of the changes, such as compiling; None if negligible."""
     occasional: Interval = field(default_factory=lambda: Interval.exact(0.0))
-    """The share in each iteration of the graph, in ms, of work that only few of them do; its range is in that of the
-    iteration as well."""
+    """The part of each iteration of the graph, in ms, that stands for work that only a few iterations do. Its
+    range is included in the range of the iteration."""
     provenance: Provenance = Provenance.MEASURED
     """Where the answer comes from: the weakest of the changes made so far."""
     choices: Mapping[str, str] = field(default_factory=dict[str, str])
-    """All that is asked together and can be made, by name, with its values: some changes depend on others."""
+    """The values of all changes that are asked together and can be made, by name. Some changes depend on others."""
 
     @classmethod
     def of(cls, subject: Subject, grain: Grain = Grain.PHASES) -> Scenario:
@@ -77,18 +77,18 @@ class Scenario:
 
     @property
     def occasional_ms(self) -> float:
-        """The share in each iteration of work that only few of them do."""
+        """The part of each iteration, in ms, that stands for work that only a few iterations do."""
         return self.occasional.value
 
     def batch_factor(self, subject: Subject) -> float:
-        """The samples of an iteration over those of the recorded one."""
+        """The ratio of the samples in an iteration to those in the recorded one."""
         recorded = subject.batch_size
         return self.batch_size / recorded if self.batch_size and recorded else 1.0
 
     def pass_factor(self, subject: Subject) -> float:
-        """The samples of one pass through the model over those of a recorded one.
+        """The ratio of the samples in one pass through the model to those in a recorded pass.
 
-        A change of the model's operators meets them at this size: they are as large as in a batch of one part.
+        A change of the model's operators finds them at this size: as large as in a batch of one part.
         """
         return self.batch_factor(subject) / self.parts
 
@@ -104,10 +104,10 @@ class Scenario:
         occasional: Interval | None = None,
         provenance: Provenance = Provenance.MODELLED,
     ) -> Scenario:
-        """With another graph and memory, and the uncertainty that comes with it added as an independent one.
+        """This scenario with another graph and memory, and with their uncertainty added as an independent one.
 
-        ``one_off_s`` and ``occasional`` come on top of those of earlier changes. The range of ``occasional`` is one of
-        the iteration, and does not belong in ``below_ms`` and ``above_ms``.
+        ``one_off_s`` and ``occasional`` are added to those of earlier changes. The range of ``occasional``
+        counts for the iteration, so it must not be included in ``below_ms`` and ``above_ms``.
         """
         before = self.memory
         now_and_then = occasional or Interval.exact(0.0)
@@ -140,9 +140,9 @@ class Scenario:
         provenance: Provenance = Provenance.MODELLED,
         unsure: float = 0.0,
     ) -> Scenario:
-        """With another graph, whose bounds come from its best and its worst case, both simulated.
+        """This scenario with the graph ``likely``, and with bounds from simulations of its best and its worst case.
 
-        ``unsure`` is the share by which measurements of it are unsure, independently of these.
+        ``unsure`` is the relative uncertainty of its measurements, independent of these bounds.
         """
         now = subject.step_ms(likely)
         return self.changed(
@@ -162,7 +162,7 @@ def _spreads(of: Interval) -> tuple[float, float]:
 
 
 def _independently(first: Interval, second: Interval) -> Interval:
-    """The sum of two amounts whose errors have nothing to do with each other."""
+    """The sum of two amounts with independent errors."""
     value = first.value + second.value
     below, above = (hypot(*both) for both in zip(_spreads(first), _spreads(second), strict=True))
     return Interval(value, value - below, value + above)
@@ -205,15 +205,15 @@ class Semantics(str, Enum):
     EXACT = "exact"
     """The same numbers come out, up to the order of floating-point sums."""
     NUMERICS = "numerics"
-    """Other rounding."""
+    """The rounding differs."""
     CONVERGENCE = "convergence"
-    """Another course of training."""
+    """The course of the training differs."""
     MODEL = "model"
     """Another model is trained, such as one with fewer parameters."""
 
 
 class Stage(int, Enum):
-    """In which order what-ifs are applied together: first what changes the work, last what moves it."""
+    """The order in which what-ifs are applied together: first those that change work, last those that move it."""
 
     WORKLOAD = 0
     """Number and size of the samples: everything scales with it."""
@@ -227,17 +227,17 @@ class Stage(int, Enum):
     OPTIMIZER = 5
     COMMUNICATION = 6
     WAITING = 7
-    """Who waits for whom."""
+    """The dependencies between tasks change."""
     LOADING = 8
-    """Work moves to other processes and shares the cores: it must know all other work."""
+    """Work moves to other processes and shares the cores. It comes last because it must know all other work."""
 
 
 @dataclass(frozen=True, slots=True)
 class Applicability:
-    """Applicability of a what-if to a script: the reason if there is none, and the values to offer.
+    """Applicability of a what-if to a script: the reason if it does not apply, and the values to offer.
 
-    ``default`` is the value that is meant where none is given. ``only_with`` names what-ifs of which one has to be
-    asked together with it, where it does not make sense by itself.
+    ``default`` is the value to use if none is given. ``only_with`` is set if the what-if makes no sense by
+    itself: one of the named what-ifs has to be asked together with it.
     """
 
     applicable: bool
@@ -248,24 +248,24 @@ class Applicability:
 
     @classmethod
     def no(cls, reason: str) -> Applicability:
-        """Not applicable, and why."""
+        """Not applicable, with the reason."""
         return cls(False, reason)
 
     def beside(self, names: Collection[str]) -> bool:
-        """True if it makes sense in a question that asks for these what-ifs."""
+        """True if the what-if makes sense in a question that also asks for these what-ifs."""
         return self.applicable or any(name in names for name in self.only_with)
 
 
 class WhatIf(Protocol):
     """One change that can be asked about. A module of the catalogue defines it and binds it to ``WHATIF``.
 
-    It is asked about profiles, measured and predicted, and about the traces of PyTorch's profiler; where it needs to
-    know what a trace does not tell, ``detect`` says so.
+    It can be asked about measured and predicted profiles, and about traces of PyTorch's profiler. If it needs
+    a fact that a trace does not have, ``detect`` says so.
     """
 
     @property
     def name(self) -> str:
-        """As it is typed: ``num_workers``."""
+        """The name as it is typed: ``num_workers``."""
         ...
 
     @property
@@ -275,7 +275,7 @@ class WhatIf(Protocol):
 
     @property
     def stage(self) -> Stage:
-        """When it is applied, of several."""
+        """The position in the order in which several what-ifs are applied."""
         ...
 
     @property
@@ -285,7 +285,7 @@ class WhatIf(Protocol):
 
     @property
     def excludes(self) -> tuple[str, ...]:
-        """Names of what-ifs that cannot be made together with it; it is enough that one of two says so."""
+        """Names of what-ifs that cannot be combined with it; it is enough that one of the two names the other."""
         ...
 
     def title(self, value: str) -> str:
@@ -293,34 +293,35 @@ class WhatIf(Protocol):
         ...
 
     def detect(self, subject: Subject) -> Applicability:
-        """True if the change makes sense for this script."""
+        """The applicability of the change to this script."""
         ...
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
-        """Make the change; only called where it is applicable, with the value given or the default one.
+        """Make the change. Only called if it is applicable, with the given value or the default.
 
-        Other changes may have been made before: the indices of tasks are those of ``scenario.graph``, and of
-        what a task was made of its ``origin`` tells.
+        Other changes may have been made before: task indices refer to ``scenario.graph``, and the ``origin``
+        of a task tells from which record it was made.
 
         Raises:
-            UsageError: the value is not one that this what-if takes.
+            UsageError: the what-if does not accept the value.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class UsualWhatIf:
-    """A what-if with the usual attributes, for what-ifs to inherit from: exact, by operators, excluding none."""
+    """The base class of what-ifs, with the usual attributes: exact, on the grain of operators, excluding none."""
 
     name: str = ""
     words: str = ""
-    """The title for every value; override ``title`` where the value belongs in it."""
+    """The title for every value; override ``title`` if it should contain the value."""
     semantics: Semantics = Semantics.EXACT
     stage: Stage = Stage.ALGORITHM
     grain: Grain = Grain.OPERATORS
     excludes: tuple[str, ...] = ()
     training_only: bool = False
-    """True if the change is one of backward passes, optimizers or gradients: others do not ask for it."""
+    """True if the change concerns backward passes, optimizers or gradients. It is not offered for scripts
+    that do not train."""
 
     def title(self, value: str) -> str:
         """The change in a few words, for this value."""

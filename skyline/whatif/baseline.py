@@ -21,7 +21,7 @@ from skyline.whatif.subject import Subject
 
 
 def baseline(profile: Profile) -> Subject:
-    """Build, calibrate and simulate the graph of a profile, once."""
+    """The subject of a profile: its graph, built, calibrated and simulated once."""
     lane = main_lane(profile.trace)
     said = profile.prediction
     iteration_ms = profile.iteration_ms
@@ -69,13 +69,13 @@ def baseline(profile: Profile) -> Subject:
 
 
 def _batch_tensors(profile: Profile) -> tuple[int, ...]:
-    """Bytes of each tensor of a batch; a batch of a traced script is known from reading it."""
+    """Bytes of each tensor of a batch; for a traced script, known from reading a batch."""
     read = (one.tensor_bytes for one in profile.timed_reads if one.tensor_bytes)
     return next(read, None) or batch_tensors(profile.trace)
 
 
 def _summing_to(phases: PhaseTimes, total_ms: float) -> PhaseTimes:
-    """The phases with the rounding, or on a GPU the unmodelled rest, spread in proportion."""
+    """The phases scaled to the total, so that rounding or, on a GPU, unmodelled time is spread in proportion."""
     if phases.total <= 0:
         return PhaseTimes(other=total_ms)
     factor = total_ms / phases.total

@@ -1,4 +1,4 @@
-"""The repeated blocks of a model: layers of one class, one after the other, that its forward pass goes through."""
+"""The repeated blocks of a model: consecutive layers of one class that its forward pass goes through."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from skyline.trace.profile import Profile
 
 _CONTAINERS = {"Sequential", "ModuleList", "ModuleDict"}
 _NUMBERED = re.compile(r"(?:(\w*[A-Za-z])_)?(\d+)")
-"""The end of a path that counts: ``blocks.0``, or ``Block_0`` in traces, which know modules by their class."""
+"""The numbered end of a path: ``blocks.0``, or ``Block_0`` in traces, which name modules by their class."""
 
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
     """Blocks by their paths, as ``Trace.modules`` has them, in the order of the model.
 
-    ``checkpointed`` are those that are recomputed in the backward pass already; ``class_name`` is empty where it is not
-    known.
+    ``checkpointed`` are the blocks that the backward pass already recomputes; ``class_name`` is empty if
+    unknown.
     """
 
     paths: tuple[str, ...]
@@ -30,8 +30,8 @@ class Blocks:
 def repeated_blocks(profile: Profile | None, modules: Sequence[str]) -> tuple[Blocks, ...]:
     """The outermost groups of at least two blocks; ``modules`` are the paths that the graph knows.
 
-    A block holds further modules, and the forward pass calls it once for each micro-batch. Without a profile, or in
-    one of an earlier version, paths are all there is to tell them by.
+    A block contains further modules, and the forward pass calls it once for each micro-batch. Without a
+    profile, or in a profile of an earlier version, only the paths identify blocks.
     """
     facts = () if profile is None else profile.modules
     if profile is not None and facts:
@@ -72,7 +72,7 @@ def _of_facts(facts: Sequence[ModuleFact], recorded: set[str], rounds: int) -> t
 
 
 def _of_paths(modules: Sequence[str]) -> tuple[Blocks, ...]:
-    # Only layers with operators of their own are listed; what holds them is part of their paths.
+    # Only layers with operators of their own are listed; their parents are part of the paths.
     known = dict.fromkeys(
         ".".join(parts[:depth])
         for parts in (path.split(".") for path in modules)
@@ -89,7 +89,7 @@ def _of_paths(modules: Sequence[str]) -> tuple[Blocks, ...]:
 
 
 def _holding(paths: Iterable[str]) -> set[str]:
-    """The paths below which others lie."""
+    """The paths that have other paths below them."""
     return {
         ".".join(parts[:depth])
         for parts in (path.split(".") for path in paths)

@@ -1,7 +1,7 @@
-"""Times of a recorded graph, brought to those of iterations that nothing recorded and nothing held up.
+"""Calibration of a recorded graph to the times of iterations without a recorder and without delays.
 
-On one lane tasks are scaled to the unrecorded times of their parts. With a GPU the host's own time is found first:
-recording inflates it, and a thread that is far ahead of its GPU waits in launches.
+On one lane, tasks are scaled to the unrecorded times of their parts. With a GPU, the host's own time is
+determined first: recording inflates it, and a thread that is far ahead of its GPU waits in launches.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from skyline.whatif.constant import Constant
 from skyline.whatif.cost.tried_iterations import TriedIterations
 
 ROUNDING = 1e-6
-"""A change by less than this share of a step is rounding."""
+"""A change of less than this share of a step is rounding."""
 _ROUNDS = (8, 7, 6, 5, 4, 3, 2, 1, 1, 1)
-"""Each makes one of so many parts of the correction that is left: the side that bounds the step may change on the way.
-"""
+"""Each round applies 1/n of the remaining correction, because the side that bounds the step may change on the way."""
 _FITTED = 1e-5
-"""A step as near as this to its time is not corrected, in the logarithm."""
+"""A step whose time differs by less than this from the target, in the logarithm, is not corrected."""
 
 REPETITIONS = 8
-"""Of the recorded iterations; after as many, lanes that do not wait for one another tell which is the slowest."""
+"""Repetitions of the recorded iterations. After these, lanes that do not wait for one another show which is slowest."""
 
 
 def settled(recorded: Graph, tried: TriedIterations | None) -> Graph:
-    """Without hold-ups, and as it was tried where it was.
+    """The graph without delays, with the times of trials for operators that were tried.
 
-    Where lanes wait for one another, how long a task took may be what another took: all stays as it was.
+    A graph with several lanes stays as it is: where lanes wait for one another, the time of one task may
+    reflect the time of another.
     """
     if len(recorded.structure.lanes) > 1:
         return recorded
@@ -56,9 +56,9 @@ def calibrated(
     *,
     ahead: bool,
 ) -> Graph:
-    """With the times that the recording inflated scaled so that the graph simulates to the bare iteration.
+    """The graph with the times that recording inflated scaled so that it simulates to the bare iteration.
 
-    With ``ahead`` the script's thread runs ahead of a GPU, and its host takes its own time already.
+    With ``ahead``, the script's thread runs ahead of a GPU, and the graph already has the host's own time.
     """
     if len(recorded.structure.lanes) == 1:
         return calibrate(recorded, lane, parts_ms)
@@ -66,18 +66,19 @@ def calibrated(
 
 
 def without_lines(graph: Graph) -> Graph:
-    """The graph with neighbours of one kind, phase and iteration as one task each."""
+    """The graph with neighbouring tasks of one kind, phase and iteration merged into one task."""
     tasks = graph.tasks
     return coalesce(graph, (tasks.kind, tasks.work, tasks.iteration, tasks.phase))
 
 
 def fitted(graph: Graph, lane: str, target_ms: float, ahead: bool) -> Graph:
-    """The host and all else scaled by the two factors nearest to 1 that make the step as long as it was bare.
+    """The graph with the host and all other work scaled so that the step takes as long as without recording.
 
-    Of a step that waits for its GPU the time does not tell how fast the host is, and the other way round. The
-    elasticity tells how much of the step is the host's: each side takes part in the correction by its own share. It
-    is measured over the part of the correction that is made with it, for a host that is about as busy as the GPU bounds
-    the step on one side of this point only.
+    Of all pairs of factors, the pair nearest to 1 is chosen. The time of a step that waits for its GPU does
+    not show how fast the host is, and the other way round. The elasticity of the step time to the host tells
+    the host's share of the step, and each side takes its share of the correction. The elasticity is measured
+    over the part of the correction that uses it: a host that is about as busy as the GPU bounds the step on
+    only one side of this point.
     """
     host = graph.tasks.lane == graph.tasks.lane_code(lane)
     for left in _ROUNDS:
@@ -93,7 +94,7 @@ def fitted(graph: Graph, lane: str, target_ms: float, ahead: bool) -> Graph:
 
 
 def simulated_ms(graph: Graph, lane: str, ahead: bool) -> float:
-    """Ms per iteration in a run that goes on: of the busiest lane where the script's thread runs ahead of the GPU."""
+    """The time per iteration in a long run, in ms: that of the busiest lane if the thread runs ahead of the GPU."""
     return steady_step_ms(graph, at_most=REPETITIONS) if ahead else simulate(graph).iteration_ms(lane)
 
 
@@ -207,10 +208,10 @@ _HELD_UP_US = Constant.at(
 
 
 def steadied(graph: Graph) -> Graph:
-    """Delayed tasks, and the Python time behind them, take the median of their iterations.
+    """The graph with delayed tasks, and the Python time behind them, set to the median over the iterations.
 
-    Tasks are compared if name, module, phase and lane agree, in order within the iteration. With fewer than three
-    iterations, nothing changes.
+    Tasks are compared if their name, module, phase, lane and order within the iteration agree. With fewer
+    than three iterations, nothing changes.
     """
     if len(graph.iterations) < _LEAST_ITERATIONS.value:
         return graph
@@ -219,7 +220,7 @@ def steadied(graph: Graph) -> Graph:
 
 
 def _alike(graph: Graph) -> Indices:
-    """For each task the number of its comparison group."""
+    """The number of the comparison group of each task."""
     tasks = graph.tasks
     columns = np.stack([tasks.name, tasks.module, tasks.phase, tasks.lane, tasks.iteration])
     _, of_iteration = np.unique(columns, axis=1, return_inverse=True)
@@ -262,9 +263,9 @@ _SEARCHED = Constant.at(6, "an assumption: so many simulations find the factor")
 
 @dataclass(frozen=True, slots=True)
 class OwnHost:
-    """Factors that bring a recorded host to its own time, by part, and how much quicker or slower it may be.
+    """The factors by part that scale a recorded host to its own time, and their uncertainty.
 
-    ``parts`` is empty where nothing ran ahead of a GPU.
+    ``parts`` is empty if no thread ran ahead of a GPU.
     """
 
     parts: tuple[float, ...] = ()
@@ -277,10 +278,10 @@ class OwnHost:
 
 @dataclass(frozen=True, slots=True)
 class _Observed:
-    """A time that grows with the host's, in ms, and its function of a factor on the host.
+    """An observed time in ms that grows with the host's time, and this time as a function of a factor on the host.
 
-    ``low`` and ``high`` are the ends of its scatter, ``most`` the largest factor possible, and ``quicker`` a factor
-    on the low end for what the observation adds to the host.
+    ``low`` and ``high`` are the ends of its scatter and ``most`` is the largest possible factor. ``quicker``
+    is a factor on the low end: it removes the time that the observation itself adds to the host.
     """
 
     ms: float
@@ -292,14 +293,14 @@ class _Observed:
 
 
 def own_host(profile: Profile, waiting: Graph, running: Graph, lane: str) -> OwnHost:
-    """The host of a script that runs ahead of its GPU, without a recorder.
+    """The host of a script that runs ahead of its GPU, as it is without a recorder.
 
     ``running`` is the graph of that run, ``waiting`` the recorded one, in which each iteration begins with an idle GPU.
 
-    The bare time of each part limits the host: waiting only adds to it, and recording never makes it quicker. Of a
-    part that waits it is no close limit. Iterations that began with an idle GPU show the rest: the thread's time in
-    them, or, in profiles of earlier versions, by how much they are longer than in a run that goes on. That is the time
-    until the GPU has enough to do.
+    The bare time of each part is an upper limit for the host: waiting only adds to it, and recording never
+    makes it faster. For a part that waits, this limit is not close. Iterations that begin with an idle GPU
+    narrow it further, by the thread's time in them. In profiles of earlier versions, the difference between
+    these iterations and those of a long run is used: the time until the GPU has enough work.
     """
     idle = profile.from_idle
     parts = _part_factors(running, lane, profile.times if idle is None else idle)
@@ -313,7 +314,7 @@ def own_host(profile: Profile, waiting: Graph, running: Graph, lane: str) -> Own
         elif len(profile.paired_ms) == len(profile.trace.iterations):
             factor = _factor(_lead(profile, waiting, running, lane, own_ms))
     if factor is None or (idle is None and factor.value >= 1):
-        # Nothing waits in the parts: their own bare times tell more.
+        # Nothing waits in the parts, so their bare times are more accurate.
         return OwnHost(tuple(parts.tolist()), _scatter(profile.times, own_ms))
     slowest = max(1.0, median(profile.times.steps_ms) / (factor.value * own_ms))
     spread = Interval(1.0, factor.low / factor.value, min(slowest, factor.high / factor.value))
@@ -321,7 +322,7 @@ def own_host(profile: Profile, waiting: Graph, running: Graph, lane: str) -> Own
 
 
 def _part_factors(graph: Graph, lane: str, bare: BareTimes) -> Times:
-    """The factor of each part that brings the recorded host to the least of its bare times; at most 1."""
+    """The factor that scales each part of the recorded host to the lowest of its bare times; at most 1."""
     tasks, took = graph.tasks, graph.durations + graph.gaps
     chosen = np.flatnonzero(tasks.lane == tasks.lane_code(lane))
     recorded_ms = np.bincount(parts_of(tasks)[chosen], took[chosen], len(PARTS)) / 1e3 / _count(graph)
@@ -329,7 +330,8 @@ def _part_factors(graph: Graph, lane: str, bare: BareTimes) -> Times:
     for one, samples in zip(_MEASURED, (bare.data_ms, bare.backward_ms, bare.optimizer_ms), strict=True):
         own_ms[PARTS.index(one)] = np.quantile(samples, _UNHELD.value) if samples else 0.0
     known = (own_ms > 0) & (recorded_ms > 0)
-    # Batches are fetched by other code than launches work; what was not timed launches work, too.
+    # The code that fetches batches differs from the code that launches work. Parts without a timing launch
+    # work, too.
     launching = known & (np.arange(len(PARTS)) != PARTS.index(Part.LOADER))
     rest = own_ms[launching].sum() / recorded_ms[launching].sum() if launching.any() else 1.0
     return np.minimum(1.0, np.divide(own_ms, recorded_ms, out=np.full(len(PARTS), rest), where=known))
@@ -351,7 +353,7 @@ def _host_from_idle(host_ms: Sequence[float], waiting: Graph, lane: str, most: f
 
 
 def _until_waiting_ms(timeline: Timeline, waits: np.ndarray, lane: str) -> float:
-    """The mean over the iterations, from the end of one iteration's wait until the thread comes to the next."""
+    """The mean time over the iterations from the end of one iteration's wait to the start of the next wait, in ms."""
     tasks = timeline.graph.tasks
     mine = np.flatnonzero(tasks.lane == tasks.lane_code(lane))
     place = np.searchsorted(mine, waits)
@@ -361,7 +363,7 @@ def _until_waiting_ms(timeline: Timeline, waits: np.ndarray, lane: str) -> float
 
 
 def _lead(profile: Profile, waiting: Graph, running: Graph, lane: str, own_ms: float) -> _Observed:
-    """By how much an iteration that begins with an idle GPU is longer than one of a run that goes on."""
+    """The additional time of an iteration that begins with an idle GPU, compared with one of a long run."""
     paired, steps = profile.paired_ms, profile.times.steps_ms
     found = median(paired) - median(steps)
     unsure = (max(paired) - min(paired) + max(steps) - min(steps)) / 2
@@ -375,7 +377,7 @@ def _lead(profile: Profile, waiting: Graph, running: Graph, lane: str, own_ms: f
 
 
 def _factor(seen: _Observed) -> Interval | None:
-    """The factor on the host that gives what was observed; None where that hardly depends on it."""
+    """The factor on the host that reproduces the observation; None if the observation hardly depends on it."""
     low, high = min(_LEAST.value, seen.most), seen.most
     at_low, at_high = seen.of(low), seen.of(high)
     slope = (at_high - at_low) / (high - low) if high > low else 0.0
@@ -391,7 +393,7 @@ def _factor(seen: _Observed) -> Interval | None:
 def _solved(
     of: Callable[[float], float], wanted: float, first: tuple[float, float], last: tuple[float, float]
 ) -> float:
-    """Where a growing function has the wanted value, between two points of it."""
+    """The argument at which an increasing function has the wanted value, between two known points."""
     (low, at_low), (high, at_high) = first, last
     if wanted <= at_low:
         return low
@@ -412,7 +414,7 @@ def _solved(
 
 
 def _scatter(bare: BareTimes, own_ms: float) -> Interval:
-    """The spread where only bare times are known: the host is not slower than the step."""
+    """The spread if only bare times are known: the host is not slower than the step."""
     sums = np.sum([bare.data_ms, bare.backward_ms, bare.optimizer_ms], axis=0)
     least_ms = float(np.quantile(sums, _UNHELD.value)) if len(sums) else 0.0
     if least_ms <= 0 or own_ms <= 0:

@@ -21,14 +21,15 @@ from skyline.whatif.subject import NotKnown
 logger = logging.getLogger(__name__)
 
 _MEASURED = ("batch_size",)
-"""What-ifs that rest on iterations which ran, whether or not a profiler saw the operators and kernels in them."""
+"""What-ifs based on measured iterations, which need no recorded operators or kernels."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Composition:
-    """The scenario of all parts that can be made, and of those that cannot the reasons.
+    """The scenario of all changes that can be made, and the reasons for those that cannot.
 
-    ``asked`` are all parts with their values, in the order in which they were applied; ``made`` those that were.
+    ``asked`` lists all changes with their values, in the order of application; ``made`` lists those that were
+    made.
     """
 
     scenario: Scenario
@@ -37,11 +38,11 @@ class Composition:
     made: tuple[tuple[str, str], ...]
     reason: str
     values: tuple[str, ...] = ()
-    """Where one what-if alone was asked: the values it offers, and the one that was asked for."""
+    """For a single what-if: the values that it offers, including the requested one."""
 
     @property
     def untouched(self) -> bool:
-        """True if the graph is that of the unchanged script."""
+        """True if the graph is the graph of the unchanged script."""
         return self.scenario.graph is self.start.graph
 
     @property
@@ -51,27 +52,27 @@ class Composition:
 
     @property
     def words(self) -> tuple[str, str]:
-        """Its name and its value: those of the only part, or ``combined`` and all parts as they are typed."""
+        """The name and value of the only change, or ``combined`` and all changes as they are typed."""
         if len(self.asked) == 1:
             return self.asked[0][0].name, self.asked[0][1]
         return "combined", " ".join(str(Choice(whatif.name, value)) for whatif, value in self.asked)
 
     @property
     def semantics(self) -> Semantics:
-        """The gravest of the parts."""
+        """The most severe effect among the changes."""
         order = list(Semantics)
         return max((whatif.semantics for whatif, _ in self.asked), key=order.index, default=order[0])
 
 
 def compose(subject: Subject, choices: Sequence[Choice], *, at_least: Grain = Grain.PHASES) -> Composition:
-    """All choices together; of one name the last value given counts.
+    """All choices applied together; if a name is given twice, its last value counts.
 
-    The graph is as fine as they need, and at least as fine as ``at_least``.
+    The graph is as fine as the choices need, and at least as fine as ``at_least``.
 
-    A part that is not applicable, or that another one asked for excludes, is left out and named in ``reason``.
+    A choice that is not applicable, or is excluded by another choice, is left out and named in ``reason``.
 
     Raises:
-        UsageError: a what-if that does not exist, or a value it does not take.
+        UsageError: a what-if does not exist, or does not accept its value.
     """
     values = {choice.name: choice.value for choice in choices}
     asked = sorted(
@@ -86,7 +87,7 @@ def compose(subject: Subject, choices: Sequence[Choice], *, at_least: Grain = Gr
     possible = [one.name for one, _, found in detected if found.applicable]
     together = {one.name: given or found.default for one, given, found in detected if found.beside(possible)}
     scenario = replace(scenario, choices=together)
-    # Workers are asked about together with all else, which must have been changed by then.
+    # The what-if about workers sets their pace itself, after all other changes.
     paced, standing = "num_workers" in together, scenario.graph
     for whatif, given, found in detected:
         value = given or found.default
@@ -118,7 +119,7 @@ def compose(subject: Subject, choices: Sequence[Choice], *, at_least: Grain = Gr
 
 
 def detected_in(subject: Subject, whatif: WhatIf) -> Applicability:
-    """Applicability of a what-if; one that fails does not apply, and the reason says so."""
+    """Applicability of a what-if. If its ``detect`` fails, it does not apply, and the reason says so."""
     by_phases = whatif.stage is Stage.LOADING and whatif.grain is Grain.PHASES
     if not subject.trains and getattr(whatif, "training_only", False):
         return Applicability.no("the script does not train")
@@ -136,7 +137,7 @@ def detected_in(subject: Subject, whatif: WhatIf) -> Applicability:
 
 
 def _paced(subject: Subject, scenario: Scenario, standing: Graph) -> Scenario:
-    """With the pace of the loader workers, where a profile tells that the script has some."""
+    """The scenario with the pace of the loader workers, if the profiled script has any."""
     if subject.profile is None or not present_setting(subject).workers:
         return scenario
     return paced_by_workers(scenario, standing, subject)
@@ -155,7 +156,7 @@ def _transformed(whatif: WhatIf, scenario: Scenario, value: str, subject: Subjec
 
 
 def _values(found: Applicability, asked: str) -> tuple[str, ...]:
-    """The values on offer, in their order; any other value is last, except among numbers, which are sorted."""
+    """The offered values in their order; a requested value that is not offered comes last. Numbers are sorted."""
     offered = tuple(dict.fromkeys((*found.values, *((asked,) if asked else ()))))
     if not found.applicable or len(offered) < 2:
         return ()
@@ -163,7 +164,7 @@ def _values(found: Applicability, asked: str) -> tuple[str, ...]:
 
 
 def _fitted(subject: Subject, scenario: Scenario) -> Scenario:
-    """With the verdict whether all of it together fits into memory, where the changes touch that."""
+    """The scenario with the verdict whether it fits into memory, if the changes affect memory."""
     profile = subject.profile
     if profile is None or scenario.memory is None or not scenario.memory_changed:
         return scenario
@@ -178,7 +179,7 @@ def _fitted(subject: Subject, scenario: Scenario) -> Scenario:
 
 
 def _excluded(whatif: WhatIf, made: Sequence[WhatIf]) -> str:
-    """Why it cannot be made together with those that are made already; empty where it can."""
+    """The reason why it cannot be combined with the changes made so far; empty if it can."""
     for other in made:
         if other.name in whatif.excludes or whatif.name in other.excludes:
             return f"cannot be made together with {other.name}"

@@ -1,4 +1,4 @@
-"""Ranges that hold: widths by which measured changes were off, per what-if (split conformal prediction)."""
+"""Widening of predicted ranges per what-if by the errors of measured changes (split conformal prediction)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ScoredRange:
 
     @property
     def score(self) -> float:
-        """The error over half of the modelled range on its side, in logarithms: 1 is a range that just holds it."""
+        """The error over half of the modelled range on its side, in logarithms; 1 at the end of the range."""
         below, above = half_widths(self.predicted)
         error = log(self.measured / self.predicted.value)
         return max(error / above, -error / below)
@@ -43,10 +43,10 @@ def half_widths(ratio: Interval) -> tuple[float, float]:
 
 
 def factor_of(cases: Sequence[ScoredRange], coverage: float = COVERAGE.value) -> float | None:
-    """By how much modelled ranges have to be stretched so that they hold a new case with this probability.
+    """The factor by which modelled ranges must be stretched to include a new case with this probability.
 
-    It is the score of rank ``ceil((n + 1) * coverage)`` of n (Vovk and others, 2005; Papadopoulos and others, 2002),
-    which holds for the number of cases that there are. None with too few cases.
+    It is the score of rank ``ceil((n + 1) * coverage)`` of n (Vovk and others, 2005; Papadopoulos and others,
+    2002), which is valid for a finite number of cases. None with too few cases.
     """
     return quantile([case.score for case in cases], coverage)
 
@@ -58,15 +58,15 @@ def quantile(scores: Sequence[float], coverage: float = COVERAGE.value) -> float
 
 
 def stretched(ratio: Interval, factor: float) -> Interval:
-    """The range of a ratio with both halves times a factor."""
+    """The range of a ratio with both halves multiplied by a factor."""
     below, above = half_widths(ratio)
     return Interval(ratio.value, ratio.value * exp(-factor * below), ratio.value * exp(factor * above))
 
 
 @cache
 def published_factors() -> dict[str, float]:
-    """By what-if, the factor for ranges of predicted profiles (``benchmarks/whatif_pairs_published.py``)."""
-    # Few questions are about predictions.
+    """The factor for the ranges of predicted profiles, by what-if (``benchmarks/whatif_pairs_published.py``)."""
+    # Imported here because few questions are about predictions.
     import json
     from importlib.resources import files
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from skyline.graph.graph import Graph
 
 OTHER_DRAWS = "dropout draws other random numbers: training is as random as before, but not the same run"
-"""What is taken for granted by changes under which the numbers are drawn in another order or by another generator."""
+"""The assumption of changes that draw the numbers in another order or with another generator."""
 
 
 def draws(graph: Graph) -> bool:

@@ -1,4 +1,4 @@
-"""The work of a script's data loader, now and after the changes that are asked for together."""
+"""The work of a script's data loader, now and after the requested changes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from skyline.whatif.base import Scenario
 from skyline.whatif.subject import Subject
 
 _FORKING_MS, _EACH_MS = 22.0, 9.5
-"""From asking for an epoch's first batch until it is there, beyond making it: 27 to 40, 38 to 46 and 56 to 69 ms
-with 1, 2 and 4 workers that are forked (``benchmarks/worker_contention.py``)."""
+"""The time from the request for an epoch's first batch to its arrival, without making the batch: 27 to 40, 38
+to 46 and 56 to 69 ms with 1, 2 and 4 forked workers (``benchmarks/worker_contention.py``)."""
 _AFRESH_MS, _EACH_AFRESH_MS = 2500.0, 300.0
-"""Where each worker is a fresh interpreter that imports the script and PyTorch again: seconds; not measured here."""
+"""The same times if each worker is a fresh interpreter that imports the script and PyTorch again. Not measured here."""
 
 
 def start_ms(environment: Environment, workers: int) -> Interval:
-    """Until workers deliver their first batch, beyond making it."""
+    """The time until workers deliver their first batch, without making the batch."""
     if workers <= 0:
         return Interval.exact(0.0)
     if starts_afresh(environment):
@@ -32,7 +32,7 @@ def start_ms(environment: Environment, workers: int) -> Interval:
 
 
 def starts_afresh(environment: Environment) -> bool:
-    """True if worker processes start from nothing, not by a fork: not on Linux, and from Python 3.14 nowhere."""
+    """True if worker processes start as fresh interpreters. They are forked only on Linux, before Python 3.14."""
     version = tuple(int(part) for part in environment.python.split(".")[:2] if part.isdigit())
     return not environment.platform.lower().startswith("linux") or version >= (3, 14)
 
@@ -43,14 +43,14 @@ PREFETCH = 2
 
 @dataclass(frozen=True, slots=True)
 class LoaderSetting:
-    """Worker processes (0: the script's own thread makes the batches), batches ahead of each, what outlives epochs."""
+    """The worker processes (0: the script's own thread makes the batches), their prefetch, and their persistence."""
 
     workers: int
     prefetch: int = PREFETCH
     persistent: bool = False
 
     def asked(self, scenario: Scenario) -> LoaderSetting:
-        """With what the question as a whole asks for."""
+        """This setting with the changes that the whole question asks for."""
         choices = scenario.choices
         return replace(
             self,
@@ -61,12 +61,12 @@ class LoaderSetting:
 
 
 def training_loader(baseline: Subject) -> LoaderFact | None:
-    """The loader that delivered most batches; None where none did."""
+    """The loader that delivered the most batches; None if there is none."""
     return max(baseline.script.loaders, key=lambda loader: loader.fetches_per_iteration, default=None)
 
 
 def present_setting(baseline: Subject) -> LoaderSetting:
-    """The workers that make batches in the graph. Predictions without known times have none."""
+    """The workers that make batches in the graph; none for predictions without known loading times."""
     loader = training_loader(baseline)
     read_here = not (baseline.on_gpu and baseline.script.timed_reads)
     if loader is None or (baseline.script.mode == "predicted" and read_here):
@@ -75,7 +75,7 @@ def present_setting(baseline: Subject) -> LoaderSetting:
 
 
 def iterations_per_epoch(baseline: Subject, batch_size: int | None) -> float | None:
-    """The number of iterations of one pass over the data, at another batch size, too; None where it is not known."""
+    """The number of iterations in one pass over the data at this batch size; None if unknown."""
     loader = training_loader(baseline)
     if (
         loader is None
@@ -89,7 +89,7 @@ def iterations_per_epoch(baseline: Subject, batch_size: int | None) -> float | N
 
 
 def threads_in(scenario: Scenario, baseline: Subject) -> int:
-    """Threads that an operator is split over; on a GPU machine the script's thread only launches."""
+    """The number of threads that an operator is split over; with a GPU the script's thread only launches work."""
     now = 1 if baseline.on_gpu else max(1, baseline.script.environment.intraop_threads)
     return _number(scenario.choices.get("cpu_threads", ""), now)
 
@@ -99,9 +99,9 @@ def _number(text: str, otherwise: int) -> int:
 
 
 def with_start(scenario: Scenario, baseline: Subject, setting: LoaderSetting, load_us: float) -> Scenario:
-    """With the start of workers that were not there before, spread over an epoch's iterations where those are known.
+    """The scenario with the start-up cost of new workers, spread over the iterations of an epoch if known.
 
-    Whoever waits for the first worker waits for the first batch, too, which nobody makes ahead.
+    The cost includes making the first batch, which no worker can prepare in advance.
     """
     if setting.workers == 0 or present_setting(baseline).workers:
         return scenario
@@ -125,17 +125,17 @@ def with_start(scenario: Scenario, baseline: Subject, setting: LoaderSetting, lo
 
 
 def shorter_on_average(graph: Graph, baseline: Subject, saved_ms: float, beside_ms: float) -> Graph:
-    """The graph shorter by the share that ``saved_ms`` is of a mean iteration.
+    """The graph shortened by the ratio of ``saved_ms`` to the mean iteration.
 
-    The typical iteration, which a graph holds, leaves out what only few take: ``beside_ms`` of the mean one.
-    Shorter by milliseconds it could end up at nothing.
+    A graph holds the typical iteration, which leaves out work that only a few iterations do: ``beside_ms`` of
+    the mean iteration. Subtracting milliseconds from it could leave nothing.
     """
     share = saved_ms / max(beside_ms + baseline.iteration_ms.value, saved_ms, 1e-9)
     return scale(graph, select(graph), max(0.0, 1.0 - share), gaps=True)
 
 
 def longer(graph: Graph, baseline: Subject, more_ms: float) -> Graph:
-    """The graph with each iteration so much longer, or shorter, all of its work in proportion."""
+    """The graph with each iteration longer or shorter by ``more_ms``, all work scaled in proportion."""
     now_ms = baseline.step_ms(graph)
     if now_ms <= 0:
         return graph

@@ -1,4 +1,4 @@
-"""In which number format a GPU multiplies, and how much sooner it would be done in another one."""
+"""The number format in which a GPU multiplies, and the speed-up in another format."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ FLOAT32, TF32, BFLOAT16, FLOAT16 = "float32", "tfloat32", "bfloat16", "float16"
 NARROW = (BFLOAT16, FLOAT16)
 FIRST_WITH_TF32 = FIRST_WITH_BFLOAT16 = (8, 0)
 FIRST_WITH_FLOAT16 = (7, 0)
-"""Whose matrix units multiply in it; earlier GPUs gain memory at most."""
+"""The first compute capability with matrix units for the format; earlier GPUs save memory at most."""
 UNKNOWN_GPU = Interval(0.5, 0.3, 0.85)
-"""Time of a product in a format for matrix units over that in plain float32, on a GPU of unknown peaks."""
+"""Ratio of a product's time in a format for matrix units to its time in plain float32, on a GPU of unknown peaks."""
 _USUAL_BYTES_PER_US = Constant.at(500e3, "an assumption for a GPU of unknown bandwidth: 500 GB/s")
 _TYPICAL, _BEST, _WORST = 0.5, 0.85, 0.15
-"""Exponents of the ratio of peaks, where nothing is known of a product's size. Daydream (Zhu and others, 2020) takes
-a third on a GPU whose peaks are 8 apart: that is 8 to the power of 0.53."""
+"""Exponents of the ratio of peaks, for products of unknown size. Daydream (Zhu and others, 2020) assumes a
+third of the time on a GPU whose peaks differ by a factor of 8: an exponent of 0.53."""
 _OWN_BEST, _OWN_WORST = 1.4, 0.5
 """Exponents of the ratio that the predictor gives for a product's own size."""
 _KERNELS = (
@@ -49,20 +49,21 @@ _KERNELS = (
     (BFLOAT16, re.compile(r"s16816(gemm|fprop|dgrad|wgrad)")),
     (TF32, re.compile(r"tf32|s1688(gemm|fprop|dgrad|wgrad)|tensor16x8x8|nvjet_(sm\d+_)?s", re.IGNORECASE)),
 )
-"""Marks in the names of kernels; the format of those without is float32. ``s1688`` is the instruction that multiplies
-float32 numbers in TF32, ``s16816`` its counterpart of 16 bits (CUTLASS, ``include/cutlass/arch``). cuBLAS's products
-from Hopper on, ``nvjet_…``, name the format of the first matrix: t for bfloat16, h for float16, s for float32."""
+"""Patterns in the names of kernels; kernels without one compute in float32. ``s1688`` is the instruction that
+multiplies float32 numbers in TF32, ``s16816`` its counterpart of 16 bits (CUTLASS, ``include/cutlass/arch``).
+cuBLAS's products from Hopper on, ``nvjet_…``, name the format of the first matrix: t for bfloat16, h for
+float16, s for float32."""
 
 _WIDE_ATTENTION, _NARROW_ATTENTION = "_efficient_attention", "_flash_attention"
-"""PyTorch's fused attention on CUDA: flash attention takes 16 bits alone (``sdp_utils.cpp``)."""
+"""PyTorch's fused attention on CUDA: flash attention takes only 16-bit inputs (``sdp_utils.cpp``)."""
 
 _Product = tuple[OperatorShape | None, str]
-"""A product's call, None where its size is not known, and the format that it computes in."""
+"""A product's call, None if its size is unknown, and the format that it computes in."""
 
 
 @dataclass(frozen=True, slots=True)
 class Factors:
-    """Time after a change over time before it, for each of some tasks: likely, at best and at worst."""
+    """The ratio of the time after a change to the time before it, for each task: likely, at best and at worst."""
 
     likely: npt.NDArray[np.float64]
     least: npt.NDArray[np.float64]
@@ -78,7 +79,7 @@ class Factors:
 
 
 def capability(subject: Subject) -> tuple[int, int]:
-    """The compute capability of the NVIDIA GPU in use, (0, 0) where it is not known."""
+    """The compute capability of the NVIDIA GPU in use; (0, 0) if unknown."""
     if subject.recording is not None:
         return compute_capability(subject.recording)
     settings = None if subject.profile is None else subject.profile.settings
@@ -88,14 +89,14 @@ def capability(subject: Subject) -> tuple[int, int]:
 
 
 def gpu(subject: Subject) -> GpuSpec | None:
-    """The figures of the GPU in use; None where it or its name is not known."""
+    """The specification of the GPU in use; None if the GPU or its name is not known."""
     if not subject.on_gpu:
         return None
     return _spec_of(subject.device_name) if subject.device_name else None
 
 
 def gpu_bytes_per_us(subject: Subject) -> float:
-    """The rate at which the GPU in use reads and writes, by its data sheet."""
+    """The memory bandwidth of the GPU in use, by its data sheet, in bytes per µs."""
     spec = gpu(subject)
     return _USUAL_BYTES_PER_US.value if spec is None else spec.bandwidth_gb_s * 1e3
 
@@ -115,7 +116,7 @@ def kernel_format(name: str) -> str:
 
 
 def formats(subject: Subject, graph: Graph, chosen: Indices) -> list[str]:
-    """In which format each of some products computes, as far as shapes, settings and names tell."""
+    """The format in which each of the products computes, as far as shapes, settings and names show it."""
     tasks = graph.tasks
     is_convolution = (tasks.work[chosen] == WORK[WorkClass.CONVOLUTION]).tolist()
     as_tf32 = {each: allows_tf32(subject, convolution=each) for each in (True, False)}
@@ -132,7 +133,7 @@ def formats(subject: Subject, graph: Graph, chosen: Indices) -> list[str]:
 
 
 def allows_tf32(subject: Subject, *, convolution: bool) -> bool:
-    """True if float32 products of a profile may be computed in TF32: convolutions are by default, others not."""
+    """True if float32 products of a profile may be computed in TF32; by default only convolutions may."""
     if not subject.on_gpu or capability(subject) < FIRST_WITH_TF32 or subject.profile is None:
         return False
     settings = subject.profile.settings
@@ -142,10 +143,10 @@ def allows_tf32(subject: Subject, *, convolution: bool) -> bool:
 
 
 def factors(subject: Subject, graph: Graph, chosen: Indices, target: str) -> Factors:
-    """The time of products in another format, over their time now.
+    """The ratio of the products' time in another format to their time now.
 
-    With shapes and a known GPU the predictor of that GPU gives the ratio of a product of this size in both formats,
-    and the recorded time is multiplied by it. Without shapes the peaks alone give a range.
+    With shapes and a known GPU, the predictor of that GPU gives the ratio of a product's times in both
+    formats. Without shapes, the peaks alone give a range.
     """
     spec = gpu(subject)
     now = formats(subject, graph, chosen)
@@ -162,7 +163,7 @@ def factors(subject: Subject, graph: Graph, chosen: Indices, target: str) -> Fac
 def _least_factor(
     shape: OperatorShape | None, present: str, now_us: float, target: str, spec: GpuSpec | None
 ) -> float:
-    """The part of a product's time that stays at least: memory and units are no faster than the data sheet says."""
+    """The least share of a product's time that remains: memory and units are no faster than the data sheet says."""
     if shape is None or spec is None or shape.flops <= 0:
         return 0.0
     before_us, after_us = (
@@ -219,7 +220,7 @@ def _peak(spec: GpuSpec, number_format: str) -> float:
 
 
 def in_format(shape: OperatorShape, number_format: str) -> OperatorShape:
-    """The operator on tensors of another format than float32, with the attention kernel that takes it."""
+    """The operator with float32 tensors in another format, and the attention kernel that accepts that format."""
 
     def changed(names: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(number_format if name == FLOAT32 else name for name in names)

@@ -1,4 +1,4 @@
-"""Kernels in another form, such as another number format or size: a predictor gives both times."""
+"""Kernels in another form, such as another number format or size. A predictor gives the times of both forms."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class PredictedKernels:
 
     @classmethod
     def of(cls, subject: Subject, graph: Graph) -> PredictedKernels | None:
-        """None of a measured subject, of a processor, and of a GPU or predictor that is no longer known."""
+        """The kernels of a predicted subject; None if it was measured, has no GPU, or its GPU is no longer known."""
         profile = subject.profile
         if profile is None or profile.prediction is None or not subject.on_gpu:
             return None
@@ -53,7 +53,7 @@ class PredictedKernels:
     def on(
         cls, subject: Subject, graph: Graph, spec: GpuSpec, predictor: OperatorPredictor | None = None
     ) -> PredictedKernels:
-        """The kernels of a profile on this GPU; of a measured one only the ``factors`` mean anything."""
+        """The kernels of a profile on this GPU; for a measured profile, only the ``factors`` are meaningful."""
         kernels = select(graph, kind=TaskKind.KERNEL)
         known = shapes(subject, graph, kernels)
         told = np.array([one is not None for one in known], np.bool_)
@@ -66,14 +66,14 @@ class PredictedKernels:
         )
 
     def us(self, asked: Sequence[OperatorShape]) -> dict[OperatorShape, Interval]:
-        """Times of the shapes as the operators of one step: a predictor may take formats of others into account."""
+        """Times of the shapes as operators of one step: a predictor may consider the formats of other operators."""
         distinct = tuple(dict.fromkeys(asked))
         allowed = tuple(in_allowed_format(one, self.profile, self.spec) for one in distinct)
         times = _predicted(self.predictor, allowed, self.spec)
         return dict(zip(distinct, times, strict=True))
 
     def factors(self, before: Sequence[OperatorShape], after: Sequence[OperatorShape]) -> Factors:
-        """The time of each kernel in its form ``after`` over that in the form ``before``.
+        """The ratio of each kernel's time in its form ``after`` to its time in the form ``before``.
 
         The errors of both forms have half of their variance in common.
         """

@@ -1,4 +1,4 @@
-"""A person's question (a batch size, some what-ifs, or both together) and the answer to it."""
+"""A user's question (a batch size, some what-ifs, or both together) and the answer to it."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
 
 MOST = 1_000_000_000
-"""No batch, number of processes or size in MB comes near; sums of bytes still fit into 64 bits."""
+"""A limit far above any batch size, number of processes or size in MB. Sums of bytes still fit into 64 bits."""
 MOST_AT_ONCE = 1024
-"""Of what is simulated one by one, such as worker processes and parts of a batch: more would not fit into memory."""
+"""The limit for items that are simulated one by one, such as worker processes and parts of a batch: more
+would not fit into memory."""
 
 
 def number(name: str, value: str, allowed: Callable[[float], bool], hint: str, *, needs: str = "") -> float:
-    """A value that is ``allowed``; ``needs`` says what a value is where none was given.
+    """The value as a number that is ``allowed``; ``needs`` describes the value in the error if none was given.
 
     Raises:
-        UsageError: it is not one.
+        UsageError: the value is not such a number.
     """
     try:
         found = float(value)
@@ -35,15 +36,15 @@ def number(name: str, value: str, allowed: Callable[[float], bool], hint: str, *
 
 
 def whole_number(name: str, value: str, least: int = 1, most: int = MOST) -> int:
-    """A value of at least ``least`` and at most ``most``.
+    """The value as a whole number from ``least`` to ``most``.
 
     Raises:
-        UsageError: it is not one.
+        UsageError: the value is not such a number.
     """
     try:
         number = int(value)
     except ValueError:
-        # Text, or more digits than Python reads.
+        # The value is text, or has more digits than Python parses.
         number = most + 1 if value.strip("+").isdecimal() else least - 1
     if number > most:
         raise UsageError(
@@ -65,14 +66,14 @@ BATCH_SIZE = "batch_size"
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One what-if by name with its value as text (``num_workers``, ``2``); empty value: its default."""
+    """One what-if by name with its value as text (``num_workers``, ``2``); an empty value means its default."""
 
     name: str
     value: str = ""
 
     @classmethod
     def parse(cls, text: str) -> Choice:
-        """From ``NAME`` or ``NAME=VALUE``, as typed on a command line or sent by a client."""
+        """The choice in ``NAME`` or ``NAME=VALUE``, as typed on a command line or sent by a client."""
         name, _, value = text.partition("=")
         if not name.strip():
             raise UsageError(
@@ -86,24 +87,24 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A combination to predict: ``batch_size`` None leaves it as it is."""
+    """A combination to predict; with ``batch_size`` None, the batch size stays as it is."""
 
     batch_size: int | None = None
     choices: tuple[Choice, ...] = ()
 
     @classmethod
     def parse(cls, batch_size: int | None, whatifs: Iterable[str]) -> Question:
-        """From the fields of a client's request. Raises UsageError if one is invalid."""
+        """The question in the fields of a client's request. Raises UsageError if one is invalid."""
         return cls(batch_size, tuple(map(Choice.parse, whatifs)))
 
     @property
     def all_choices(self) -> tuple[Choice, ...]:
-        """The batch size, as a what-if like others, and the others."""
+        """All what-ifs, including the batch size as one of them."""
         size = () if self.batch_size is None else (Choice(BATCH_SIZE, str(self.batch_size)),)
         return (*size, *self.choices)
 
     def __post_init__(self) -> None:
-        """Raise UsageError for a batch size that none can be: it comes from outside in many ways."""
+        """Raise UsageError for an impossible batch size; it can come from many outside sources."""
         size = self.batch_size
         if size is not None and not 1 <= size <= MOST:
             # Python itself refuses to print thousands of digits.
@@ -114,7 +115,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """Time and memory at one batch size; the band of the curve lies between their low and high ends."""
+    """Time and memory at one batch size; their low and high ends bound the band of the curve."""
 
     batch_size: int
     iteration_ms: Interval
@@ -125,15 +126,15 @@ class CurvePoint:
 
 
 LEAST_SHARE = 0.05
-"""Lower limit of a time, relative to its estimate: a time is positive at any uncertainty."""
+"""Lower limit of a time, relative to its estimate: a time stays positive at any uncertainty."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimeToLoss:
     """The training to the same loss at another batch size: an estimate from the noise of the gradients.
 
-    ``samples_ratio`` and ``time_ratio`` are relative to the unchanged script. ``time_s`` and ``now_s`` are None where
-    the length of the training is not known, ``usd`` where no price is.
+    ``samples_ratio`` and ``time_ratio`` are relative to the unchanged script. ``time_s`` and ``now_s`` are
+    None if the length of the training is not known. ``usd`` is None if no price is known.
     """
 
     samples_ratio: Interval
@@ -148,9 +149,9 @@ class TimeToLoss:
 class Estimate:
     """The predicted effect of one what-if, or of a combination.
 
-    ``speedup`` is samples per second over those of the unchanged script. Where ``applicable`` is false
-    the numbers are those of the parts of the question that could be answered, ``reason`` says what could
-    not, and nothing is claimed about it.
+    ``speedup`` is the ratio of samples per second to those of the unchanged script. If ``applicable`` is
+    false, the numbers cover only the parts of the question that could be answered, and ``reason`` names the
+    other parts.
     """
 
     name: str
@@ -158,79 +159,84 @@ class Estimate:
     title: str
     iteration_ms: Interval
     change_ms: Interval
-    """The effect of the change itself on the iteration. Its spread is that of the prediction: the scatter of the
-    iteration would be there with the change and without it."""
+    """The effect of the change itself on the iteration. Its range is the uncertainty of the prediction; the
+    scatter of the iteration is left out, because it exists with and without the change."""
     throughput: Interval | None
-    """Samples per second; None where the samples of an iteration are not known."""
+    """Samples per second; None if the samples of an iteration are not known."""
     peak_bytes: Interval | None
-    """None where it is not known: a trace tells the peak at most, and not what a change does to it."""
+    """None if unknown: a trace shows the peak at best, and not the effect of a change on it."""
     speedup: float
     applicable: bool
     reason: str | None
     semantics: Literal["exact", "numerics", "convergence", "model"]
     provenance: Literal["measured", "interpolated", "tried", "modelled", "assumed"]
-    """Where the answer comes from; of several changes the weakest of theirs."""
+    """Where the answer comes from; for several changes, the weakest of their provenances."""
     assumptions: tuple[str, ...]
     rewrite: Literal["available", "refused", "none"]
     rewrite_reason: str | None
     batch_size: int | None = None
     extrapolated: bool = False
     one_off_s: Interval | None = None
-    """One-off cost, not in each iteration, such as compiling; None for a negligible one."""
+    """The one-off cost, such as compiling; None if negligible."""
     break_even_iterations: int | None = None
-    """After how many iterations that is paid back; None where there is nothing to pay, or nothing is gained."""
+    """The number of iterations after which the one-off cost is paid back; None if there is no cost or no gain."""
     occasional_ms: float = 0.0
-    """The iteration's share of work that only few iterations do, such as starting workers in each epoch."""
+    """The part of the iteration that stands for work of only a few iterations, such as starting workers in
+    each epoch."""
     occasional_range_ms: Interval | None = None
-    """The same with its range, which ``iteration_ms`` and ``change_ms`` have in theirs; None where it has none."""
+    """``occasional_ms`` with its range, which the ranges of ``iteration_ms`` and ``change_ms`` include; None
+    without one."""
     values: tuple[str, ...] = ()
-    """Of a single what-if that applies the values it offers, ``value`` among them; empty where there is no choice."""
+    """The values that a single applicable what-if offers, including ``value``; empty if there is no choice."""
     speedup_range: Interval | None = None
-    """``speedup`` with the range that ``change_ms`` gives it; one that holds 1 may be no change at all."""
+    """``speedup`` with the range that follows from ``change_ms``; if it includes 1, there may be no effect at all."""
     effect_range: Interval | None = None
-    """The same without the difference between two processes, which all changes have alike: it compares them."""
+    """``speedup_range`` without the difference between two processes, which is the same for all changes. It
+    serves to compare changes."""
     curve: tuple[CurvePoint, ...] | None = None
-    """The batch-size curve under these what-ifs; None where it was not asked for."""
+    """The batch-size curve under these what-ifs; None if it was not requested."""
     to_loss: TimeToLoss | None = None
-    """Of another batch size; None where the noise of the gradients is not known."""
+    """The time to the same loss at another batch size; None if the noise of the gradients is not known."""
 
     present: str | None = None
-    """The value that the code had when it was profiled (``on`` for a switch), None where the change is not in it.
+    """The value in the code when it was profiled (``on`` for a switch); None if the code does not have the
+    change.
 
-    Looked for where every what-if is listed, not in the answers to single questions; ``removal`` likewise.
+    It is set only in the list of all what-ifs, not in answers to single questions. The same holds for
+    ``removal``.
     """
     removal: Literal["available", "refused", "none"] = "none"
-    """True if Skyline can take a change that is present out of the code."""
+    """``available`` if Skyline can remove the present change from the code."""
     removal_reason: str | None = None
 
     @property
     def spec(self) -> str:
-        """``amp=bf16`` or ``fused_optimizer``: the what-if as it is typed."""
+        """The what-if as it is typed: ``amp=bf16`` or ``fused_optimizer``."""
         return f"{self.name}={self.value}" if self.value else self.name
 
     @property
     def sure_speedup(self) -> float:
-        """The lower end of its effect: by this changes are compared with one another."""
+        """The lower end of the effect, which serves to compare changes with one another."""
         found = self.effect_range or self.speedup_range
         return self.speedup if found is None else found.low
 
     @property
     def peak(self) -> Interval:
-        """The peak in bytes; zero, which no peak is, where it is not known."""
+        """The peak in bytes; 0 if unknown."""
         return self.peak_bytes or Interval.exact(0.0)
 
     @property
     def typical_ms(self) -> Interval:
-        """The iteration in the middle of all, which is what can be measured in turns."""
+        """The time of the typical (median) iteration, which can be measured in alternating runs."""
         return self._typical(self.iteration_ms)
 
     @property
     def typical_change_ms(self) -> Interval:
-        """The effect of the change on the iteration in the middle of all."""
+        """The effect of the change on the typical (median) iteration."""
         return self._typical(self.change_ms)
 
     def _typical(self, of: Interval) -> Interval:
-        """Without what few iterations do, and without the range of that, an independent part of the whole range."""
+        """The amount without the work of only a few iterations, and without its range, an independent part."""
         rarely = self.occasional_range_ms or Interval.exact(self.occasional_ms)
         value = of.value - self.occasional_ms
         return Interval(
@@ -241,27 +247,27 @@ class Estimate:
 
 
 def _without(whole: float, part: float) -> float:
-    """The spread that is left of a whole one without an independent part of it."""
+    """The spread that remains of ``whole`` after removing an independent part."""
     return sqrt(max(0.0, whole**2 - part**2))
 
 
 def speedup_range(speedup: float, before_ms: float, change_ms: Interval) -> Interval:
-    """A speed-up with the range that the change of an iteration of ``before_ms`` gives it."""
+    """A speed-up with the range that follows from the change of an iteration of ``before_ms``."""
     after_ms = before_ms + change_ms.value
 
     def at(change: float) -> float:
-        # However unsure, an iteration keeps some of its time.
+        # At any uncertainty, an iteration keeps some of its time.
         return speedup * after_ms / max(before_ms + change, LEAST_SHARE * after_ms)
 
     return Interval(speedup, min(at(change_ms.high), speedup), max(at(change_ms.low), speedup))
 
 
 _LEAST_GAIN_MS = 1e-6
-"""A gain of less than a nanosecond is the rounding of a simulated time."""
+"""A gain of less than a nanosecond is a rounding error of the simulated time."""
 
 
 def break_even(one_off_s: Interval | None, change_ms: Interval) -> int | None:
-    """After how many iterations a cost that comes once is paid back by what each iteration gains."""
+    """The number of iterations whose gain pays back a one-off cost; None without a cost or a gain."""
     if one_off_s is None or change_ms.value > -_LEAST_GAIN_MS:
         return None
     return ceil(1e3 * one_off_s.value / -change_ms.value)

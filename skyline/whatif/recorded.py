@@ -18,7 +18,7 @@ from skyline.whatif.subject import Subject
 
 
 def recorded(trace: ProfilerTrace) -> Subject:
-    """Build the graph of a trace and simulate it, once.
+    """The subject of a trace: its graph, built and simulated once.
 
     Raises:
         UsageError: nothing in the trace takes time.
@@ -68,7 +68,7 @@ def recorded(trace: ProfilerTrace) -> Subject:
 
 @dataclass(frozen=True, slots=True)
 class RankWhatIf:
-    """Changes of a rank's graph that can be sent to other processes."""
+    """Changes to a rank's graph; the object can be sent to other processes."""
 
     choices: tuple[Choice, ...]
 

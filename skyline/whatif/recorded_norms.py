@@ -23,10 +23,10 @@ _KERNELS = re.compile(r"(?<![a-z])bn_(fw|bw)")
 def batch_norms(
     subject: Subject, graph: Graph, number_format: str, layout: str
 ) -> tuple[Indices, Factors] | None:
-    """The kernels, and their predicted times in this format and layout over those in the graph, at most 1.
+    """The kernels, and the ratios of their predicted times in this format and layout to those in the graph, at most 1.
 
-    The sizes are those that the operator of the same module was called with. A kernel that is as fast already keeps
-    its time. None where the GPU or the sizes are not known.
+    The sizes come from the call of the operator in the same module. A kernel that is already as fast keeps
+    its time. None if the GPU or the sizes are not known.
     """
     spec, profile = gpu(subject), subject.profile
     if spec is None or profile is None or profile.prediction is not None:
@@ -49,7 +49,7 @@ def batch_norms(
         for module, back in zip(tasks.module[chosen].tolist(), backward.tolist(), strict=True)
     ]
     known = PredictedKernels.on(subject, graph, spec)
-    # The predictor sees by the products of the step in which format it computes.
+    # The predictor infers the number format of the step from its products.
     times_us = known.us([*map(changed, dict.fromkeys(known.shapes)), *norms])
     now_us = np.maximum(graph.durations[chosen], 1e-9)
     likely, least, most = (

@@ -1,4 +1,4 @@
-"""The part of a subject that a trace of PyTorch's profiler adds: its events, its steps, and how they simulate."""
+"""The facts that a trace of PyTorch's profiler adds to a subject: its events, its steps and their simulation."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ from skyline.trace.kineto.profiler_trace import ProfilerTrace
 from skyline.trace.record import Phase
 
 _RUNS_AHEAD = 0.02
-"""By how much more a stream must be busy than the script's thread before the GPU is said to lag."""
+"""The relative excess of a stream's busy time over the script's thread from which the GPU counts as lagging."""
 
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """A trace, its graph and the simulation of that, unchanged.
+    """A trace, its graph and the simulation of the unchanged graph.
 
-    A recording without steps is one step as a whole. Of several the first inherits work from before the recording
-    and the last ends with it: ``counted`` are those that numbers are of.
+    A recording without steps counts as a single step. Of several steps, the first inherits work from before
+    the recording and the last is cut off at its end: ``counted`` selects the steps that figures are computed
+    over.
     """
 
     trace: ProfilerTrace
@@ -57,17 +58,17 @@ class Recording:
         return len(self.steps_ms)
 
     def step_ms(self, graph: Graph) -> float:
-        """Time of a step of a changed graph in a run that goes on, in ms: see ``settled_ms``."""
+        """Time of a step of a changed graph in a long run, in ms: see ``settled_ms``."""
         return self.settled_ms if graph is self.graph else self._settled_ms(graph, simulate(graph))
 
     @property
     def has_steps(self) -> bool:
-        """True if the script marked steps, or if batches or updates show them."""
+        """True if the script marked steps, or if batches or optimizer updates show them."""
         return len(self.kineto.steps) > 0
 
     @cached_property
     def window_us(self) -> tuple[float, float]:
-        """Begin and end of the counted steps in the simulation; of what they launched where the GPU lags behind."""
+        """Begin and end of the counted steps in the simulation; of the work they launched if the GPU lags behind."""
         if not self.has_steps:
             return 0.0, self.timeline.makespan_us
         starts, (begin, end) = self.timeline.starts, self._span_us
@@ -95,26 +96,26 @@ class Recording:
 
     @cached_property
     def settled_ms(self) -> float:
-        """Time of a step in the unchanged simulation, in a run that goes on."""
+        """Time of a step in the unchanged simulation, in a long run, in ms."""
         return self._settled_ms(self.graph, self.timeline)
 
     @property
     def running_ms(self) -> Interval:
-        """Time of a step in a run that goes on: as measured, or longer where the recorded script ran ahead."""
+        """Time of a step in a long run, in ms: as measured, or longer if the recorded script ran ahead."""
         simulated = median(self.simulated_steps_ms[self.counted])
         longer = self.settled_ms / simulated if simulated > 0 else 1.0
         return self.iteration_ms.scaled(longer) if longer > 1 + _RUNS_AHEAD else self.iteration_ms
 
     @property
     def gpu_lags(self) -> bool:
-        """True if the script launched more work in its steps than the GPU did meanwhile."""
+        """True if the script launched more work in its steps than the GPU completed in the same time."""
         return self.running_ms is not self.iteration_ms
 
     def _settled_ms(self, graph: Graph, timeline: Timeline) -> float:
-        """Time of a step in a run that goes on, in ms: the script's thread, or a stream that is busy for longer.
+        """Time of a step in a long run, in ms: that of the script's thread, or of a stream that is busy for longer.
 
-        The script's thread may run ahead of the GPU in the few steps of a recording. In a run it could not for long:
-        then a step takes what its busiest stream does.
+        The script's thread may run ahead of the GPU in the few steps of a recording, but not in a long run:
+        there a step takes as long as its busiest stream.
         """
         if not self.has_steps:
             return float(timeline.ends.max(initial=0.0)) / 1e3
@@ -124,10 +125,10 @@ class Recording:
         return max(own, self._busiest_us(timeline, begin, end), self._inherited_us(graph)) / 1e3
 
     def _inherited_us(self, graph: Graph) -> float:
-        """The time of the busiest stream within a single step, which goes through work of the step before it.
+        """The time in µs of the busiest stream within a single step, including work of the step before it.
 
-        In a run that goes on it leaves as much to the step after. Of several steps each shows its own work. A stream
-        of collectives waits for other ranks, and is not counted.
+        In a long run it leaves as much work to the next step. If there are several steps, each shows its own
+        work. A stream of collectives waits for other ranks, and is not counted.
         """
         if self.count > 1:
             return 0.0
@@ -150,7 +151,7 @@ class Recording:
         return float(starts[steps.first[self.counted][0]]), float(starts[steps.last[self.counted][-1]])
 
     def ends_in(self, graph: Graph) -> tuple[Indices, Indices]:
-        """The tasks that begin and end the steps, wherever a change has moved them to."""
+        """The tasks that begin and end the steps, at the places to which a change has moved them."""
         steps = self.kineto.steps
         if graph.structure is self.graph.structure or not len(steps):
             return steps.first.astype(np.int64), steps.last.astype(np.int64)
@@ -162,7 +163,7 @@ class Recording:
         return select(graph, name=tuple(tasks.names[code] for code in codes))
 
     def _busiest_us(self, timeline: Timeline, begin: Times, end: Times) -> float:
-        """µs per step that the busiest stream takes for what the counted steps launched."""
+        """The time per step, in µs, that the busiest stream takes for the work that the counted steps launched."""
         graph = timeline.graph
         work, step = _launched(timeline, begin, end)
         lanes, steps = len(graph.tasks.lanes), len(begin)
@@ -173,9 +174,9 @@ class Recording:
 
 
 def _launched(timeline: Timeline, begin: Times, end: Times) -> tuple[Ids, Indices]:
-    """The GPU's work that was launched within some spans of time, which are in order, and in which of them."""
+    """The GPU's work that was launched within given time spans, in order, and the span of each launch."""
     tasks, found = timeline.graph.tasks, launches(timeline.graph)
-    # Work launched before the recording hangs on a point of the script's thread and on no launch.
+    # Work launched before the recording depends on a point of the script's thread, not on a launch.
     found = found.taken(tasks.kind[found.source] != KIND[TaskKind.CPU])
     called = timeline.starts[found.source]
     span = np.searchsorted(begin, called, side="right") - 1
@@ -190,7 +191,7 @@ _NARROW_KERNEL = re.compile(
 
 
 def optimizer_names(recording: Recording) -> tuple[str, ...]:
-    """The classes of the optimizers that stepped, in the order of their first step."""
+    """The classes of the optimizers that made a step, in the order of their first step."""
     found = (_STEP.match(name) for name in _names(recording, Category.ANNOTATION, Category.CPU_OP))
     return tuple(dict.fromkeys(match[1] for match in found if match))
 
@@ -204,7 +205,7 @@ def has_loader_workers(recording: Recording) -> bool:
 
 
 def computes_in_16_bits(recording: Recording) -> bool:
-    """True if matrix products and their like had inputs of 16 bits, by recorded types or by the kernels' names."""
+    """True if matrix products and similar operators had 16-bit inputs, by recorded types or kernel names."""
     trace = recording.trace
     heavy = np.array([work_class(text) is not WorkClass.OTHER for text in trace.strings])[trace.name]
     types: list[int] = np.unique(trace.types[heavy & (trace.category == Category.CPU_OP)]).tolist()
@@ -215,7 +216,7 @@ def computes_in_16_bits(recording: Recording) -> bool:
 
 
 def device_name(recording: Recording) -> str:
-    """Of the GPU that the recorded work ran on; ``CPU``, and where the trace does not name the GPU ``GPU``."""
+    """The name of the GPU that the recorded work ran on; ``GPU`` if the trace does not name it; ``CPU`` without one."""
     trace = recording.trace
     if not recording.on_gpu:
         return "CPU"
@@ -225,7 +226,7 @@ def device_name(recording: Recording) -> str:
 
 
 def compute_capability(recording: Recording) -> tuple[int, int]:
-    """Of the weakest NVIDIA GPU in use; (0, 0) where the trace does not say."""
+    """The compute capability of the weakest NVIDIA GPU in use; (0, 0) if unknown."""
     trace = recording.trace
     used = set(np.unique(trace.device[trace.of(Category.KERNEL)]).tolist())
     known = [(one.compute_major, one.compute_minor) for one in trace.devices if one.index in used]
@@ -233,7 +234,7 @@ def compute_capability(recording: Recording) -> tuple[int, int]:
 
 
 def peak_bytes(recording: Recording) -> int | None:
-    """The most that the allocator of the device had given out, where the profiler recorded memory."""
+    """The largest allocated size on the device, in bytes; None if the profiler recorded no memory."""
     allocations = recording.trace.allocations
     here = (allocations.device >= 0) == recording.on_gpu
     level = allocations.allocated_bytes[here]

@@ -1,4 +1,4 @@
-"""Finds the what-ifs: modules in the folders of the catalogue that bind ``WHATIF``, and those of other packages."""
+"""Finds the what-ifs: modules in the folders of the catalogue that bind ``WHATIF``, and plugins of other packages."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _METHODS = ("title", "detect", "transform")
 
 @dataclass(frozen=True, slots=True)
 class PluginWhatIf:
-    """Stands for a what-if from elsewhere; ``source`` says which, and from which package."""
+    """A what-if from another package; ``source`` names it and its package."""
 
     whatif: WhatIf
     source: str
 
     @property
     def name(self) -> str:
-        """As it is typed."""
+        """The name as it is typed."""
         return self.whatif.name
 
     @property
@@ -37,7 +37,7 @@ class PluginWhatIf:
 
     @property
     def stage(self) -> Stage:
-        """When it is applied, of several."""
+        """The position in the order in which several what-ifs are applied."""
         return self.whatif.stage
 
     @property
@@ -47,18 +47,18 @@ class PluginWhatIf:
 
     @property
     def excludes(self) -> tuple[str, ...]:
-        """Names of what-ifs that cannot be made together with it."""
+        """Names of what-ifs that cannot be combined with it."""
         return self.whatif.excludes
 
     def title(self, value: str) -> str:
-        """The change in a few words; its name where it has none."""
+        """The change in a few words; its name if ``title`` fails."""
         try:
             return self.whatif.title(value)
         except Exception:
             return self.name
 
     def detect(self, subject: Subject) -> Applicability:
-        """True if it applies; it does not where it fails."""
+        """The applicability of the what-if; not applicable if ``detect`` fails."""
         try:
             found: Any = self.whatif.detect(subject)
         except Exception as error:
@@ -68,7 +68,7 @@ class PluginWhatIf:
         return found
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
-        """Make the change, or say that it failed and leave everything as it was."""
+        """Make the change; if it fails, the scenario stays unchanged and gets the reason."""
         try:
             changed: Any = self.whatif.transform(scenario, value, subject)
         except SkylineError:
@@ -81,7 +81,7 @@ class PluginWhatIf:
 
 
 def lacking(value: Any) -> str:
-    """The parts that an object lacks to be a what-if, in words; empty where it is one."""
+    """The part that an object lacks to be a what-if, in words; empty if it is one."""
     name = getattr(value, "name", None)
     if not isinstance(name, str) or not name.isidentifier():
         return "its `name` is not an identifier"
@@ -102,13 +102,13 @@ ENTRY_POINT_GROUP = "skyline.whatifs"
 
 @cache
 def _modules() -> dict[str, str]:
-    """The modules of the catalogue by their last name, which is also that of the what-if that a module binds."""
+    """The modules of the catalogue by their last name, which is also the name of the what-if in the module."""
     found = pkgutil.walk_packages(catalogue.__path__, f"{catalogue.__name__}.")
     return {one.name.rpartition(".")[2]: one.name for one in found if not one.ispkg}
 
 
 def _own(name: str) -> WhatIf | None:
-    """The what-if of the catalogue with that name; no other module is imported."""
+    """The what-if of the catalogue with that name; no other module of the catalogue is imported."""
     module = _modules().get(name)
     return None if module is None else getattr(import_module(module), "WHATIF", None)
 
@@ -135,7 +135,7 @@ def whatifs() -> dict[str, WhatIf]:
 
 
 def names() -> frozenset[str]:
-    """The names of all known what-ifs. Modules of the catalogue are read, which takes a tenth of importing them."""
+    """The names of all known what-ifs. Reading the catalogue's modules takes a tenth of the time of importing them."""
     own = (name for name, module in _modules().items() if _binds_one(module))
     return frozenset(own) | _found()[0].keys()
 

@@ -1,4 +1,4 @@
-"""The script that every question is about: its facts, as a profile or a trace of PyTorch's profiler gives them."""
+"""The script that every question is about, with the facts from a profile or from a trace of PyTorch's profiler."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from skyline.whatif.recording import Recording
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Who owns how many bytes at the peak; the owners are those of ``MemoryBreakdown``."""
+    """The bytes of each owner at the peak; ``MemoryBreakdown`` describes the owners."""
 
     parameters: Interval
     gradients: Interval
@@ -51,18 +51,18 @@ class Memory:
 
     @property
     def peak_bytes(self) -> Interval:
-        """The sum over the owners. Their ranges add up: they come from the same few assumptions."""
+        """The sum over the owners. The ranges add up, because they come from the same few assumptions."""
         owners: list[Interval] = [getattr(self, one.name) for one in fields(self)]
         return Interval(
             sum(one.value for one in owners), sum(one.low for one in owners), sum(one.high for one in owners)
         )
 
     def with_activations(self, factor: Interval) -> Memory:
-        """With the activations times a factor."""
+        """This memory with the activations multiplied by a factor."""
         return replace(self, activations=product(self.activations, factor))
 
     def less(self, owner: str, size_bytes: Interval) -> Memory:
-        """With so many bytes less of an owner (``activations``, …), and never less than none."""
+        """This memory with ``size_bytes`` less for an owner (``activations``, …), and never below 0."""
         had: Interval = getattr(self, owner)
         left = Interval(
             max(0.0, had.value - size_bytes.value),
@@ -72,15 +72,15 @@ class Memory:
         return replace(self, **{owner: left})
 
     def more(self, owner: str, size_bytes: Interval) -> Memory:
-        """With so many bytes more of an owner."""
+        """This memory with ``size_bytes`` more for an owner."""
         had: Interval = getattr(self, owner)
         return replace(self, **{owner: had.plus(size_bytes)})
 
     def to_peak(self, peak: Interval, batch_bytes: float, factor: float) -> Memory:
-        """With the activations such that the whole has this peak, the batch being ``factor`` times ``batch_bytes``.
+        """This memory with activations that give the peak ``peak``, for a batch of ``factor`` times ``batch_bytes``.
 
-        Memory that stays between iterations (parameters, gradients, optimizer state, and of the rest all but the
-        batch) is kept as long as it fits.
+        Memory that stays between iterations keeps its size as long as it fits: parameters, gradients,
+        optimizer state, and all other memory except the batch.
         """
         other = self.other.value + (factor - 1.0) * min(batch_bytes, self.other.value)
         kept = self.parameters.value + self.gradients.value + self.optimizer.value + other
@@ -100,21 +100,21 @@ MemoryChange = Callable[[Memory], Memory]
 
 
 def product(first: Interval, second: Interval) -> Interval:
-    """Of two amounts that are not negative."""
+    """The product of two non-negative amounts."""
     return Interval(first.value * second.value, first.low * second.low, first.high * second.high)
 
 
 UNSEEN_GPU = "the profiler recorded none of the GPU's work; skyline doctor shows the reason and the remedy"
-"""Why rules and what-ifs about the GPU's work say nothing about such a profile."""
+"""The reason why rules and what-ifs about the GPU's work give no answer for such a profile."""
 
 SAMPLED = "an iteration has too many operators to record each"
-"""Why rules and what-ifs about operators say nothing about such a profile."""
+"""The reason why rules and what-ifs about operators give no answer for such a profile."""
 
 NEEDS_PROFILE = "a trace does not show this; profile the script: skyline profile SCRIPT"
-"""Why what-ifs that look at more than operators say nothing about a trace."""
+"""The reason why what-ifs that need more than operators give no answer for a trace."""
 
 DOUBTFUL_REPLAY = 0.05
-"""A larger simulation error of a trace is shown with every answer."""
+"""If the simulation error of a trace is larger than this, every answer shows it."""
 REFUSED_REPLAY = 0.10
 """With a larger simulation error, a trace gives no predictions."""
 
@@ -139,7 +139,7 @@ class StepCost:
 
 
 def step_cost(trace: Trace) -> StepCost:
-    """Cost on the main lane. Without recorded operators, all time counts as traffic."""
+    """The cost of the optimizer step on the main lane. Without recorded operators, all time counts as traffic."""
     lane = main_lane(trace)
     records = [record for record in trace.records if record.phase is Phase.OPTIMIZER and record.lane == lane]
     operators = sorted(record.duration_us for record in records if record.kind is RecordKind.OPERATOR)
@@ -153,7 +153,10 @@ def step_cost(trace: Trace) -> StepCost:
 
 
 def _in_place_us(records: Sequence[Record], call_us: float) -> float:
-    """In-place operators by PyTorch's naming rule: a trailing ``_`` marks a write to the first argument."""
+    """The traffic time of in-place operators per iteration, in µs.
+
+    PyTorch's naming rule tells them: a trailing ``_`` marks a write to the first argument.
+    """
     by_iteration: dict[int, float] = {}
     for record in records:
         one_tensor = record.kind is RecordKind.OPERATOR and "_foreach_" not in record.name
@@ -170,7 +173,7 @@ _NO_STEP = StepCost(1.0, 0.0)
 
 
 class Grain(int, Enum):
-    """The division of the work in a graph; a coarser graph is simulated sooner."""
+    """The granularity of the tasks in a graph; a coarser graph takes less time to simulate."""
 
     PHASES = 0
     """A task for each stretch of one kind of work in one phase."""
@@ -179,34 +182,35 @@ class Grain(int, Enum):
 
 
 class NotKnown(Exception):
-    """A question needs a fact that its subject does not have; the message says how to get it."""
+    """Raised if a question needs a fact that its subject does not have; the message says how to get it."""
 
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """The unchanged script: its graph with calibrated times, the simulation of it, and all else that is known.
+    """The unchanged script: its graph with calibrated times, the simulation of that graph, and all other known facts.
 
-    A profile adds sources, loaders, optimizers, memory by owner, the batch curve and trials (``profile``); a trace
-    adds the profiler's own events and steps (``recording``). A what-if or rule asks for the fact that it needs:
-    ``script`` and ``recorded`` raise ``NotKnown`` where there is none, which makes the what-if not applicable and the
-    rule silent.
+    A profile adds sources, loaders, optimizers, memory by owner, the batch curve and trials (``profile``); a
+    trace adds the profiler's own events and steps (``recording``). A what-if or rule asks for the fact that
+    it needs: ``script`` and ``recorded`` raise ``NotKnown`` if the fact is missing, which makes the what-if
+    not applicable and the rule silent.
     """
 
     graph: Graph
     outline: Graph
-    """The graph without lines, small enough to be simulated while a person drags; of a trace the whole graph."""
+    """The graph without lines, small enough to be simulated while a user drags a slider. For a trace, the
+    whole graph."""
     lane: str
     """The lane of the script's own thread."""
     iteration_ms: Interval
     timeline: Timeline
     """The simulation of ``graph``."""
     steps: int
-    """Number of iterations the graphs hold."""
+    """Number of iterations in the graphs."""
     replay_error: float
     on_gpu: bool
-    """True if the script computes on a device of its own."""
+    """True if the script computes on a device other than the CPU."""
     gpu_recorded: bool
-    """True if the work of that device is known: the profiler is not always allowed to see it."""
+    """True if the work of that device was recorded; the profiler is not always allowed to see it."""
     device_name: str
     peak_bytes: Interval | None = None
     profile: Profile | None = None
@@ -217,15 +221,15 @@ class Subject:
     phases: PhaseTimes = field(default_factory=PhaseTimes)
     peak: MemoryBreakdown = _NO_PEAK
     batch_tensors: tuple[int, ...] = ()
-    """Bytes of each tensor of a batch as the loader gives it."""
+    """Bytes of each tensor of a batch as the loader delivers it."""
     billed_us: tuple[float, ...] = ()
-    """By task of ``graph``, the time on the script's own thread, and of a GPU while it works."""
+    """The time of each task of ``graph``, in µs: on the script's own thread, and on a GPU while it works."""
     host: OwnHost = _AS_RECORDED
-    """The host's own time, which the graphs have, and how much quicker or slower it may be."""
+    """The host's own time, which the graphs contain, and the range by which it may be faster or slower."""
     range_factors: Mapping[str, float] = field(default_factory=dict[str, float])
-    """By what-if, or combination, the factor for modelled ranges that earlier verifications on this machine give."""
+    """The factor for modelled ranges by what-if or combination, from earlier verifications on this machine."""
     tried: TriedIterations | None = None
-    """Times of the recorded operators in other number formats and thread counts; None where none were tried."""
+    """Times of the recorded operators in other number formats and thread counts; None if none were tried."""
 
     @property
     def script(self) -> Profile:
@@ -243,12 +247,12 @@ class Subject:
 
     @property
     def trains(self) -> bool:
-        """False for a script whose iterations are calls of a model."""
+        """False for a script whose iterations only call a model."""
         return self.profile is None or self.profile.trains
 
     @property
     def has_run(self) -> bool:
-        """True if a run of the script was profiled; not a prediction, nor a trace."""
+        """True if a run of the script was profiled; False for a prediction or a trace."""
         return self.profile is not None and self.profile.prediction is None
 
     @property
@@ -258,14 +262,14 @@ class Subject:
 
     @property
     def unrecorded(self) -> str:
-        """Why operators, or the work of the script's device, are not in the recording; empty if they are."""
+        """The reason why operators or the work of the device are missing from the recording; empty if they are not."""
         if self.profile is not None and self.profile.trace.sampled:
             return SAMPLED
         return UNSEEN_GPU if self.on_gpu and not self.gpu_recorded else ""
 
     @property
     def refusal(self) -> str:
-        """Why nothing is predicted from this subject; empty where answers are given."""
+        """The reason why nothing is predicted from this subject; empty if answers are given."""
         if self.recording is None or self.replay_error <= REFUSED_REPLAY:
             return ""
         error = format_share(self.replay_error)
@@ -276,7 +280,7 @@ class Subject:
 
     @property
     def samples(self) -> int | None:
-        """Samples in one iteration, where that could be seen."""
+        """Samples in one iteration; None if unknown."""
         return (
             None
             if self.profile is None
@@ -285,12 +289,12 @@ class Subject:
 
     @property
     def batch_size(self) -> int | None:
-        """The batch size of the script, where that could be seen."""
+        """The batch size of the script; None if unknown."""
         return None if self.profile is None else self.profile.batch_size
 
     @cached_property
     def curve(self) -> BatchCurve:
-        """Time and memory over the batch size."""
+        """Time and memory as functions of the batch size."""
         return _NO_CURVE if self.profile is None else batch_curve(self.profile)
 
     @cached_property
@@ -300,44 +304,44 @@ class Subject:
 
     @property
     def batch_bytes(self) -> int:
-        """Bytes of a batch as the loader gives it."""
+        """Bytes of a batch as the loader delivers it."""
         return sum(self.batch_tensors)
 
     @property
     def memory(self) -> Memory | None:
-        """The peak by owner; None of a trace, which does not tell owners."""
+        """The peak by owner; None for a trace, which does not show owners."""
         return None if self.profile is None else Memory.of(self.peak)
 
     @property
     def cpu_features(self) -> tuple[str, ...] | None:
-        """The instruction sets of the processor; None where they are not known."""
+        """The instruction sets of the processor; None if unknown."""
         return None if self.profile is None else self.profile.environment.cpu_features
 
     @cached_property
     def runs_ahead(self) -> bool:
-        """True if the graphs are of a script that was measured as its thread runs ahead of a GPU."""
+        """True if the graphs show a measured script whose thread runs ahead of a GPU."""
         return self.gpu_recorded and self.has_run
 
     @cached_property
     def gpu_lags(self) -> bool:
-        """True if the recorded steps launched more work than the GPU did meanwhile."""
+        """True if the recorded steps launched more work than the GPU completed in the same time."""
         return self.recording is not None and self.recording.gpu_lags
 
     @property
     def running_ms(self) -> Interval:
-        """The iteration in a run that goes on: longer than the recorded one where the GPU lags behind."""
+        """The iteration time in a long run, in ms: longer than the recorded one if the GPU lags behind."""
         return self.iteration_ms if self.recording is None else self.recording.running_ms
 
     @property
     def count(self) -> int:
-        """Number of iterations figures are counted over: in a trace neither the first nor the last."""
+        """Number of iterations that figures are computed over: in a trace, all but the first and the last."""
         return self.steps if self.recording is None else self.recording.count
 
     @cached_property
     def window_us(self) -> tuple[float, float]:
-        """Begin and end of the simulation that figures are of; where the thread runs ahead, without the run-in.
+        """Begin and end of the simulated time that figures cover; without the run-in if the thread runs ahead.
 
-        The last iteration's work on the GPU would go on during the next one's.
+        In a longer run, the GPU work of the last iteration would overlap with the next iteration.
         """
         if self.recording is not None:
             return self.recording.window_us
@@ -348,11 +352,11 @@ class Subject:
 
     @cached_property
     def critical_path(self) -> CriticalPath:
-        """The shares of what an iteration waits for."""
+        """The critical path, with the share of each kind of work that an iteration waits for."""
         return critical_path(self.timeline, *self.window_us)
 
     def counted(self, tasks: Indices) -> Flags:
-        """Which tasks of the unchanged graph belong to the counted iterations."""
+        """Flags of the tasks of the unchanged graph that belong to the counted iterations."""
         if self.recording is None:
             return np.ones(len(tasks), np.bool_)
         begin, end = self.window_us
@@ -379,34 +383,35 @@ class Subject:
 
     @cached_property
     def thread_use(self) -> ThreadUse:
-        """The part of the computing that runs on several threads."""
+        """The part of the computation that runs on several threads."""
         return thread_use(self.script.trace)
 
     @cached_property
     def levels(self) -> RecordedLevels | None:
-        """The levels of memory in the recorded iteration, and what the blocks of the model keep; None without them."""
+        """The memory levels over the recorded iteration, and the memory that the model's blocks keep; or None."""
         if self.profile is None:
             return None
         trace = self.profile.trace
         return recorded_levels(self.profile.memory, trace, open_blocks(self.profile, trace.modules))
 
     def graph_of(self, grain: Grain) -> Graph:
-        """The graph of the unchanged script, of this grain or a finer one."""
+        """The graph of the unchanged script, at this grain or a finer one."""
         return self.outline if grain is Grain.PHASES else self.operators
 
     def step_ms(self, graph: Graph) -> float:
-        """The iteration of a changed graph in a run that goes on, by simulation, in ms."""
+        """The simulated iteration time of a changed graph in a long run, in ms."""
         if self.recording is not None:
             return self.recording.step_ms(graph)
         if self.runs_ahead:
             return steady_step_ms(graph, at_most=REPETITIONS)
-        # Stitched graphs run in during their first half; a graph of the recorded iterations is steady after one.
+        # Stitched graphs reach a steady state in their first half; a graph of the recorded iterations after
+        # one iteration.
         run_in = max(1, len(graph.iterations) // 2) if len(graph.structure.lanes) > 1 else 1
         return simulate(graph).iteration_ms(self.lane, skip=run_in)
 
 
 def shapes(subject: Subject, graph: Graph, chosen: Indices) -> list[OperatorShape | None]:
-    """The call of each chosen task; None where it is not known, as for all tasks of a trace."""
+    """The operator call of each chosen task; None if unknown, as for all tasks of a trace."""
     profile = subject.profile
     if profile is None:
         return [None] * len(chosen)
@@ -417,7 +422,7 @@ def shapes(subject: Subject, graph: Graph, chosen: Indices) -> list[OperatorShap
 
 
 def bytes_moved(subject: Subject, graph: Graph, chosen: Indices) -> Times:
-    """Bytes that each chosen task reads and writes at least, 0 where that is not known; of copies those copied."""
+    """The least number of bytes that each chosen task reads and writes, 0 if unknown; for a copy, the bytes copied."""
     if subject.recording is not None:
         origin = graph.tasks.origin[chosen]
         known = np.where(origin >= 0, subject.recording.trace.size_bytes[np.maximum(origin, 0)], 0)
@@ -452,9 +457,9 @@ BETWEEN_PROCESSES = Constant(
 
 
 def process_spread(subject: Subject) -> float:
-    """That share, for a script that was measured on a processor; 0 for others, of which it was not measured.
+    """``BETWEEN_PROCESSES`` for a script that was measured on a CPU; 0 for others, for which it was not measured.
 
-    The run that a prediction is of is another process than the profiled one. Two processes of one script have their
-    memory at other addresses and other blocks free in it, for as long as they live.
+    A prediction is about a run in a process other than the profiled one. Two processes of one script have
+    their memory at different addresses and different free blocks in it, for as long as they live.
     """
     return BETWEEN_PROCESSES.value if subject.ran_on_cpu else 0.0

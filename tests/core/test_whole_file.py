@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import resource
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from skyline.cli.apply import write_edits
 from skyline.cli.streams import write_whole as write_for_command
 from skyline.errors import UsageError
-from skyline.source.text import SourceText
-from skyline.whole_file import write_whole
+from skyline.source.text import SourceSpan, SourceText
+from skyline.whole_file import all_or_none, write_whole
 
 SCRIPT = "BATCH = 64  # " + "x" * 4000 + "\n"
 
@@ -74,6 +76,37 @@ def test_a_file_that_cannot_be_replaced_is_written_in_place(
     write_whole(script, b"new\n")
     assert script.read_bytes() == b"new\n"
     assert os.listdir(tmp_path) == ["train.py"]
+
+
+def test_files_that_are_written_together_are_all_written_or_none(tmp_path: Path) -> None:
+    small, large = tmp_path / "config.py", tmp_path / "train.py"
+    small.write_text("BATCH = 32\n")
+    large.write_text(SCRIPT)
+
+    def changes(addition: bytes) -> list[tuple[Callable[[], None], Callable[[], None]]]:
+        before = {path: path.read_bytes() for path in (small, large)}
+        return [
+            (partial(write_whole, path, data + addition), partial(write_whole, path, data))
+            for path, data in before.items()
+        ]
+
+    with full_disk(1024), pytest.raises(OSError, match="File too large"):
+        all_or_none(changes(b"# more\n"))
+    assert (small.read_text(), large.read_text()) == ("BATCH = 32\n", SCRIPT)
+    all_or_none(changes(b"# more\n"))
+    assert small.read_text() == "BATCH = 32\n# more\n"
+    assert large.read_text() == SCRIPT + "# more\n"
+
+
+def test_edits_of_a_command_are_all_written_or_none(tmp_path: Path) -> None:
+    small, large = tmp_path / "config.py", tmp_path / "train.py"
+    small.write_text("BATCH = 32\n")
+    large.write_text(SCRIPT)
+    texts = [SourceText.read(path) for path in (small, large)]
+    edits = tuple(text.edit(SourceSpan(text.path, 1, 0, 1, 5), "SIZES") for text in texts)
+    with full_disk(1024), pytest.raises(UsageError, match="File too large"):
+        write_edits(edits)
+    assert (small.read_text(), large.read_text()) == ("BATCH = 32\n", SCRIPT)
 
 
 def test_a_folder_is_refused(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ from skyline_tui.widgets.workbench import Workbench
 
 
 class Overview(View):
-    """All inputs of a question. It is in front from the start."""
+    """The first page, with all inputs of a question."""
 
     made = True
 
@@ -73,7 +73,7 @@ class Overview(View):
 
     @property
     def place(self) -> Place | None:
-        """The line under the cursor, else the visible one."""
+        """The line under the cursor, or else the visible line."""
         return self.query_one(Workbench).place
 
 
@@ -105,7 +105,7 @@ SKYLINE = Theme(
 
 NO_PROFILE = "There is no profile yet."
 _LONG = ("view-devices", "view-plan", "view-tune")
-"""Pages whose requests take long: going back cancels them first."""
+"""Pages with slow requests: going back cancels these first."""
 
 
 class SkylineApp(NewsApp):
@@ -138,7 +138,7 @@ class SkylineApp(NewsApp):
         return PHASE_COLOURS
 
     def get_default_screen(self) -> NearScreen:
-        """A screen that redraws little besides the changed parts."""
+        """A screen that redraws little more than the changed parts."""
         return NearScreen()
 
     def compose(self) -> ComposeResult:
@@ -174,7 +174,7 @@ class SkylineApp(NewsApp):
                 )
 
     def on_resize(self, event: events.Resize) -> None:
-        """On a narrow screen, move the keys together so that all fit."""
+        """On a narrow screen, move the keys closer together so that all fit."""
         footer, narrow = self.query_one(Keys), event.size.width < WIDTHS[1][0]
         footer.compact, footer.show_command_palette = narrow, not narrow
 
@@ -222,7 +222,7 @@ class SkylineApp(NewsApp):
     # Key actions.
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Enter belongs to the lists, unless keys moved a bar; panels are on the first page only."""
+        """Allow an action. Enter belongs to the lists unless keys moved a bar; panels are only on the first page."""
         if action == "settle":
             return bool(self.query(Controls)) and self.query_one(Controls).unsettled
         return True
@@ -241,7 +241,7 @@ class SkylineApp(NewsApp):
         self.push_screen(TypeBatchSize(controls.current), controls.typed)
 
     def action_apply(self) -> None:
-        """Write the question into the code; on the pages of plans and of trials, what the row says."""
+        """Write the question into the code. On the pages of plans and trials, write the changes of the row."""
         if isinstance(self._view, PlanView):
             self._write_row(self._view)
         elif isinstance(self._view, TuneView):
@@ -267,7 +267,7 @@ class SkylineApp(NewsApp):
         self._do("apply", self._talk.revert)
 
     def action_diff(self) -> None:
-        """Show the edits that apply would make; without a question, the edits made last."""
+        """Show the edits that apply would make. Without a question, show the edits made last."""
         if not self._bench.asks_nothing and not self._bench.is_applied:
             self._fetch("preview", "", self._preview, self._talk.session.preview, self._bench.question)
         elif self._last_written:
@@ -347,7 +347,7 @@ class SkylineApp(NewsApp):
     async def action_back(self) -> None:
         """Cancel a comparison, a plan or a search, close a timeline, or go to the first page.
 
-        On the first page drop a verification, the question, or a run.
+        On the first page, drop a verification, the question, or a run.
         """
         if self._view.id in _LONG and self.query_one(Status).busy:
             self.action_cancel()

@@ -45,7 +45,7 @@ from skyline_tui.workspace_edit import write_workspace_edit
 T = TypeVar("T")
 LOG_LINES = 40
 LOG_LINE_BYTES = 4000
-# Ending a measurement takes the server a moment, on a busy machine several seconds.
+# The server needs a moment to end a measurement, on a busy machine several seconds.
 STOP_AFTER_S = 8.0
 FORCE_AFTER_S = 3.0
 
@@ -194,7 +194,7 @@ class Server:
     def _listen(self) -> None:
         feature = self._client.feature
 
-        # Without annotations: the library takes a parameter of a wide type for the client itself.
+        # No annotations: the library would pass the client itself for a parameter of a wide type.
         @feature(protocol.PROFILE_CHANGED)
         def profile_changed(params) -> None:
             self._post(ProfileMoved(msgspec.convert(params, protocol.ProfileChanged)))
@@ -268,7 +268,7 @@ class _ProgressValue(msgspec.Struct):
 
 
 def _nothing(params) -> None:
-    """Ignored: it would change nothing on this screen."""
+    """Ignore a message that would change nothing on this screen."""
 
 
 def _section(settings: Mapping[str, object], section: str) -> object:
@@ -312,7 +312,7 @@ _BOOTSTRAP = (
 
 
 def server_command() -> tuple[str, ...]:
-    """Program and arguments; the server speaks on its standard input and output."""
+    """Program and arguments of the server, which communicates over its standard input and output."""
     if sys.version_info >= (3, 11):
         return (sys.executable, "-P", "-m", "skyline_lsp")
     return (sys.executable, "-c", _BOOTSTRAP)

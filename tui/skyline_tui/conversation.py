@@ -103,7 +103,7 @@ class Conversation:
         *given: P.args,
         **named: P.kwargs,
     ) -> None:
-        """The same, as soon as the current request of ``view`` is answered; only the newest one waits."""
+        """Send a request as ``request`` does, once the current one of ``view`` is answered; only the newest waits."""
         newest = self._newest.setdefault(view, LatestWins(lambda work: work()))
         newest.put(lambda: self.show(view, shown, request, *given, **named))
 

@@ -14,15 +14,15 @@ _OTHER_SCREEN, _USUAL_SCREEN = "\x1b[?1049h", "\x1b[?1049l"
 _HIDDEN_CURSOR, _SHOWN_CURSOR = "\x1b[?25l", "\x1b[?25h"
 _CLEARED = "\x1b[2J\x1b[H"
 _BEGIN, _END = "\x1b[?2026h", "\x1b[?2026l"
-"""Between these a terminal that knows them shows nothing half done; others ignore them."""
+"""A terminal that supports these codes shows the text between them all at once; others ignore the codes."""
 _BOLD, _DIM, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
 
 @contextmanager
 def first_frame(script: Path, terminal: TextIO) -> Iterator[None]:
-    """Show the name of the script while the interface is imported; it draws over this.
+    """Show the name of the script while the interface is imported. The interface then draws over it.
 
-    Leaves the terminal as it was if the interface does not come.
+    Restores the terminal if the interface does not start.
     """
     width = os.get_terminal_size(terminal.fileno()).columns
     name = cleaned(script.name)[: max(0, width - len(" Skyline   "))]

@@ -1,4 +1,4 @@
-"""The keys of the main screen. Every one has an id, so that a keymap can give it another key."""
+"""The keys of the main screen. Every binding has an id, so that a keymap can assign another key."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ IN_PALETTE = (
     "sort",
     "edit",
 )
-"""Bindings that the command palette offers as well; the others are of no use without their key."""
+"""Bindings that the command palette also offers; the others are useless without their key."""
 
 HELP = """\
 [b]Pages[/b]

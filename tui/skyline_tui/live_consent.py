@@ -1,4 +1,4 @@
-"""The user's consent to live mode, in which trying a change writes it into the code: asked for once."""
+"""The user's consent to live mode, in which trying a change writes it into the code. The user is asked once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def consent_file() -> Path:
 
 
 class LiveConsent:
-    """Kept as a file; where it cannot be written, the consent is that of this session."""
+    """The consent, stored as a file. If the file cannot be written, the consent lasts for this session."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path or consent_file()
@@ -29,7 +29,7 @@ class LiveConsent:
         return self._given
 
     def give(self) -> None:
-        """The user agrees."""
+        """Record the consent."""
         self._given = True
         with contextlib.suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)

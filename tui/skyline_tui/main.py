@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         say(f"skyline tui: this needs a terminal. {hint}")
         return ExitCode.USAGE
     if not sys.stderr.isatty():
-        # Textual draws there: the screen would stay empty.
+        # Textual draws on stderr: the screen would stay empty.
         tell("skyline tui: this draws on stderr, which is redirected. Remove the redirection.")
         return ExitCode.USAGE
 
@@ -90,7 +90,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _interface(
     script: Path, settings: Mapping[str, object], *, theme: str | None, staged: bool
 ) -> SkylineApp:
-    """The application with a server of its own. ``theme`` and ``staged`` override the user's preferences."""
+    """The application with its own server. ``theme`` and ``staged`` override the user's preferences."""
     # Importing the interface takes most of a second.
     from skyline_tui.app import SkylineApp
     from skyline_tui.client import Server
@@ -108,7 +108,7 @@ def _interface(
     if theme:
         preferences = replace(preferences, theme=theme)
     live = not staged and preferences.live is not False
-    # Who has set live mode has agreed to it.
+    # A user who has set live mode in the preferences has agreed to it.
     consent = None if preferences.live else LiveConsent()
     return SkylineApp(script, connect, live=live, preferences=preferences, consent=consent)
 

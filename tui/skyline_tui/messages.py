@@ -1,4 +1,4 @@
-"""The messages from the communication with the server to the screen; nothing else is passed."""
+"""The messages from the server communication to the screen, which are its only link to the screen."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class Severity(str, Enum):
 
 
 class News(Message):
-    """A message to the application. One that comes while the application closes is for nobody."""
+    """A message to the application. Messages that arrive while the application closes are dropped."""
 
 
 @dataclass
 class Answered(News):
-    """An answer of the server, and the method of the screen that shows it."""
+    """An answer of the server, with the method of the screen that shows it."""
 
     shown: Callable[[Any], object]
     answer: Any

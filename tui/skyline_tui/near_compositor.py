@@ -18,10 +18,10 @@ Spans = dict[int, list[tuple[int, int]]]
 
 
 class NearCompositor(Compositor):
-    """Skips output that Textual would discard: the frame is unchanged."""
+    """Skips output that Textual would discard anyway, so that the frame stays the same."""
 
     _changed: Spans | None = None
-    """The area changed by the current frame; None: the whole screen."""
+    """The area that the current frame changes; None: the whole screen."""
     _left: Spans
 
     def render_partial_update(self) -> ChopsUpdate | None:
@@ -44,7 +44,7 @@ class NearCompositor(Compositor):
         return super()._render_chops(crop, is_rendered_line)
 
     def _get_renders(self, crop: Region | None = None) -> Iterator[tuple[Region, Region, list[Strip]]]:
-        """Front to back, until nothing is left to draw."""
+        """Render the widgets from front to back, until nothing is left to draw."""
         left = self._left
         for widget, (region, clip) in self.visible_widgets.items():
             seen = region.intersection(clip)
@@ -56,7 +56,7 @@ class NearCompositor(Compositor):
             rows = [row for row in left if seen.y <= row < seen.bottom and _meet(left[row], begin, end)]
             if not rows:
                 continue
-            # Whole rows: the boundaries of widgets are computed for their full width.
+            # Render whole rows, because the boundaries of widgets are computed for their full width.
             near = Region(seen.x, min(rows), seen.width, max(rows) + 1 - min(rows))
             yield region, near, widget.render_lines(near.translate(-region.offset))
             for row in rows:

@@ -67,7 +67,7 @@ class NewsApp(CleanApp[None]):
         live: bool,
         consent: LiveConsent | None = None,
     ) -> None:
-        """``consent`` None: live mode writes without having asked."""
+        """``consent`` None: live mode writes without asking."""
         super().__init__()
         self._consent = consent
         self.script = script
@@ -78,7 +78,7 @@ class NewsApp(CleanApp[None]):
         self._later: QuestionParams | None = None
         self._verifying: QuestionParams | None = None
         self._unmeasured: QuestionParams | None = None
-        """The part of the question that is written into the code and not yet measured."""
+        """The part of the question that is in the code but not yet measured."""
         self._arrivals = 0
         self._last_written: tuple[RewrittenFile, ...] = ()
         self._talk = Conversation(connect(self.post_message), self.post_message)
@@ -95,7 +95,7 @@ class NewsApp(CleanApp[None]):
     def _do(
         self, group: str, work: Callable[P, Coroutine[Any, Any, None]], *given: P.args, **named: P.kwargs
     ) -> None:
-        """Start work in the background; cancels running or scheduled work of the same group."""
+        """Start work in the background. Cancels running or scheduled work of the same group."""
         self.run_worker(partial(work, *given, **named), group=group, exclusive=True)
 
     def _fetch(
@@ -107,7 +107,7 @@ class NewsApp(CleanApp[None]):
         *given: P.args,
         **named: P.kwargs,
     ) -> None:
-        """Ask the server in the background; ``shown`` gets the answer, ``view`` (or a notification) tells a failure."""
+        """Ask the server in the background. ``shown`` gets the answer; ``view``, or a notification, shows a failure."""
 
         async def asked() -> None:
             await self._talk.show(view, shown, request, *given, **named)
@@ -123,7 +123,7 @@ class NewsApp(CleanApp[None]):
         timeout: float | None = None,
         markup: bool = False,
     ) -> None:
-        """Show a notification; it is also kept on the Log page. Plain text, because it may contain code."""
+        """Show a notification and add it to the Log page. It is plain text, because it may contain code."""
         for log in self.query(LogView):
             log.write(
                 severity if severity != "information" else "note", f"{title}: {message}" if title else message
@@ -144,7 +144,7 @@ class NewsApp(CleanApp[None]):
         """The user released a bar or toggled a what-if: in live mode the code follows."""
         question = message.question
         if self.query_one(Controls).read_only:
-            # The bars only predict: only the what-ifs of the question are written into the code.
+            # The bars only predict: write only the what-ifs of the question into the code.
             question = replace(question, batchSize=None)
             if not question.whatifs and self._unmeasured is None:
                 return
@@ -152,7 +152,7 @@ class NewsApp(CleanApp[None]):
             self._once_agreed(lambda: self._write(question))
 
     def _once_agreed(self, work: Callable[[], None]) -> None:
-        """Do what live mode writes, once the user has agreed to live mode."""
+        """Do the work of live mode once the user has agreed to live mode."""
         consent = self._consent
         if consent is None or consent.given:
             work()
@@ -179,7 +179,7 @@ class NewsApp(CleanApp[None]):
         self.notify(f"{'Live' if self.live else 'Staged'}: {how}.")
 
     def _write(self, question: QuestionParams) -> None:
-        """Write the question into the code, in place of the changes that are not yet measured."""
+        """Write the question into the code. It replaces the changes that are not yet measured."""
         self._do(
             "apply", self._talk.write, question, instead=self._unmeasured is not None, seen=self._arrivals
         )
@@ -187,7 +187,7 @@ class NewsApp(CleanApp[None]):
     # Messages of the server.
 
     async def _dispatch_message(self, message: Message) -> None:
-        """Drop news that come while the application closes: the widgets that they are for are being removed."""
+        """Drop messages that arrive while the application closes, because their widgets are being removed."""
         if self._running or not isinstance(message, messages.News):
             await super()._dispatch_message(message)
 
@@ -265,7 +265,7 @@ class NewsApp(CleanApp[None]):
         message.shown(message.answer)
 
     def _propose(self, best: BestReport) -> None:
-        """Show the combination as a question, which can be applied or dropped like any other."""
+        """Show the combination as a question, which can be applied or dropped like any other question."""
         if best.estimate is None or not best.choices:
             text = best.reason or "No change within these limits has a predicted gain."
             self.notify(text, title="Fastest combination")
@@ -357,7 +357,7 @@ class NewsApp(CleanApp[None]):
             self.query_one(LinesView).wrote(str(file.path), file.lines)
 
     def on_applied(self, message: messages.Applied) -> None:
-        """Show the new code; the question becomes the state of the script once it is measured."""
+        """Show the new code. The question becomes the state of the script once it is measured."""
         self._unmeasured = None
         if not message.result.applied and self.stale and self.live:
             # The rewrite needs the profile of the current code: wait for the running measurement.
@@ -411,12 +411,12 @@ class NewsApp(CleanApp[None]):
         self._log_view.write("server", message.text)
 
     def on_server_said(self, message: messages.ServerSaid) -> None:
-        """Show a message, unless the error panel shows it already."""
+        """Show a message, unless the error panel already shows it."""
         if message.text != self.query_one(Trouble).message:
             self.notify(message.text, severity=Severity(message.severity).value)
 
     def on_server_lost(self, message: messages.ServerLost) -> None:
-        """Keep the numbers and show the error; another measurement starts a new server."""
+        """Keep the numbers and show the error. The next measurement starts a new server."""
         self._lost = True
         self._bench.progress_ended()
         code = "" if message.exit_code is None else f" (exit code {message.exit_code})"

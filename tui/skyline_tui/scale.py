@@ -23,7 +23,7 @@ class Axis:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Axis:
-        """From the lowest to the highest of the values."""
+        """The axis from the lowest to the highest of the values."""
         return cls(min(values), max(values))
 
     @property
@@ -64,16 +64,16 @@ class CurveScale:
 
     places: tuple[BarPoint, ...]
     own: int | None = None
-    """The batch size of the script, which counts as a common one."""
+    """The batch size of the script, which counts as a common size."""
 
     @property
     def throughput(self) -> Axis:
-        """The axis in samples per second."""
+        """The throughput axis, in samples per second."""
         return Axis.of([place.throughput for place in self.places])
 
     @property
     def memory(self) -> Axis:
-        """The axis in bytes."""
+        """The memory axis, in bytes."""
         return Axis.of([place.memory_bytes for place in self.places])
 
     @property
@@ -115,7 +115,7 @@ class CurveScale:
         return nearest_usual(batch_size, self.smallest, self.largest, also)
 
     def batch_size_for_throughput(self, samples_per_s: float) -> int:
-        """The smallest batch size with this throughput, or the one with the highest if none reaches it."""
+        """The smallest batch size with this throughput. If none reaches it, the size with the highest throughput."""
         if self.places[0].throughput >= samples_per_s:
             return self.smallest
         for left, right in zip(self.places, self.places[1:], strict=False):
@@ -124,7 +124,7 @@ class CurveScale:
         return max(self.places, key=lambda place: place.throughput).batch_size
 
     def batch_size_for_memory(self, size_bytes: float) -> int:
-        """The batch size with the nearest memory; an end for a value outside the curve."""
+        """The batch size with the nearest memory. For a value outside the curve, the batch size at the nearer end."""
         if self.places[0].memory_bytes >= size_bytes:
             return self.smallest
         for left, right in zip(self.places, self.places[1:], strict=False):
@@ -133,9 +133,9 @@ class CurveScale:
         return self.largest
 
     def under(self, time_factor: float, memory_factor: float) -> CurveScale:
-        """The curve under what-ifs, assumed to scale time and memory equally at every size, as do the ends of the bars.
+        """The curve under what-ifs, which are assumed to scale time and memory equally at every size.
 
-        Used until the server sends the curve under these what-ifs.
+        Used until the server sends the curve under these what-ifs. The ends of the bars scale in the same way.
         """
         places = tuple(
             replace(
@@ -208,6 +208,6 @@ def usual_sizes(up_to: int) -> Iterator[int]:
 
 
 def nearest_usual(batch_size: int, smallest: int, largest: int, also: Iterable[int] = ()) -> int:
-    """The nearest common size between two sizes, the smaller one of equally near ones; ``also`` count as common."""
+    """The nearest common size between two sizes; on a tie, the smaller one. ``also`` are sizes that count as common."""
     inside = {size for size in (*usual_sizes(largest), *also) if smallest <= size <= largest}
     return min(inside, key=lambda size: (abs(size - batch_size), size), default=batch_size)

@@ -44,7 +44,7 @@ class ServerSession:
     """A script, accessed through the language server; every method raises SkylineError with a reason to show."""
 
     runs = True
-    """True if there is a script to measure, false for a saved profile or a trace."""
+    """True if there is a script to measure. False for a saved profile or a trace."""
 
     def __init__(self, script: Path, server: Server) -> None:
         self.script = script
@@ -88,11 +88,11 @@ class ServerSession:
         return await self._server.request(protocol.BEST, limits, BestReport)
 
     async def verify(self, question: VerifyParams) -> VerifyReport:
-        """A prediction with its measurement, which takes minutes; ``cancel`` ends it."""
+        """Measure a prediction, which takes minutes; ``cancel`` ends it."""
         return await self._server.request(protocol.VERIFY, question, VerifyReport)
 
     async def devices(self, asked: DevicesParams) -> DevicesReport:
-        """The script on other GPUs, which may be absent; takes a minute, and ``cancel`` ends it."""
+        """Predict the script on other GPUs, which may be absent. This takes a minute; ``cancel`` ends it."""
         return await self._server.request(protocol.DEVICES, asked, DevicesReport)
 
     async def timeline(self, asked: TimelineParams) -> TimelineReport:
@@ -120,7 +120,7 @@ class ServerSession:
         return await self._server.request(protocol.PLAN_CHOICES, UriParams(self.uri), PlanChoices)
 
     async def plan(self, asked: PlanParams) -> PlanReport:
-        """Ranked strategies on a cluster; takes seconds, and ``cancel`` ends it."""
+        """Rank strategies on a cluster, which takes seconds; ``cancel`` ends it."""
         return await self._server.request(protocol.PLAN, asked, PlanReport)
 
     async def plan_timeline(self, asked: PlanTimelineParams) -> TimelineReport:
@@ -136,7 +136,7 @@ class ServerSession:
         return await self._server.request_if_any(protocol.WATCHED, asked, WatchReport)
 
     async def tune(self, asked: TuneParams) -> TuneReport:
-        """A search by measured trials, which takes minutes; ``cancel`` ends it and keeps its trials."""
+        """Search by measured trials, which takes minutes; ``cancel`` ends it and keeps its trials."""
         return await self._server.request(protocol.TUNE, asked, TuneReport)
 
     async def tuned(self) -> TuneProgress | None:

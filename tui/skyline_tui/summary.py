@@ -16,7 +16,7 @@ NOTHING_ASKED = "drag a bar, or check a what-if with space"
 def together(estimate: EstimateReport | None, question: QuestionParams, width: int = 99) -> Content:
     """``together (2): 177.3 ms ±2.4 · 181 samples/s ±2 · 1.9 GB · 1.30x (1.28–1.32x) speed``, shortened to the width.
 
-    It never takes a second line, which would move everything above it at every other step of a drag.
+    The text never takes a second line, because that would move everything above it during a drag.
     """
     if estimate is None:
         return Content.styled(NOTHING_ASKED, MUTED)

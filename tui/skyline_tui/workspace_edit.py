@@ -1,4 +1,4 @@
-"""Makes the server's edits in the files on disk: the bytes around them stay as they are."""
+"""Makes the server's edits in the files on disk. All other bytes stay as they are."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from skyline.errors import RewriteRefused
 from skyline.lazy_dataclass import dataclass
 from skyline.source.cells import cell_line, is_notebook
 from skyline.source.text import SourceSpan, SourceText, TextEdit
+from skyline.whole_file import all_or_none
 
 
 @dataclass(frozen=True, slots=True)
 class RewrittenFile:
-    """A file that was rewritten; ``lines`` are those that are new in it, from 1, ``diff`` is the change.
+    """A file that was rewritten. ``lines`` are its new lines, counted from 1; ``diff`` is the change.
 
     ``place`` names the first of the lines: ``train.py:12``, or ``In [3]:2`` in a notebook; empty if there is none.
     """
@@ -29,14 +30,13 @@ class RewrittenFile:
 
 
 def write_workspace_edit(edit: types.WorkspaceEdit) -> tuple[RewrittenFile, ...]:
-    """Make the edit on disk and say what changed in which files.
+    """Make the edit on disk. Returns the changed files.
 
-    All files are read and edited in memory before the first is written, so that a refusal leaves every one
-    untouched. Raises RewriteRefused or UsageError, with the reason.
+    All files are read and edited in memory before the first is written. A refusal, or a file that cannot be written,
+    leaves all of them unchanged. Raises RewriteRefused or UsageError with the reason.
     """
     edited = [_edited(uri, edits) for uri, edits in _by_file(edit)]
-    for _, after in edited:
-        after.write_bytes()
+    all_or_none((after.write_bytes, before.write_bytes) for before, after in edited)
     return tuple(_written(before, after) for before, after in edited)
 
 
@@ -45,7 +45,7 @@ def _written(before: SourceText, after: SourceText) -> RewrittenFile:
     changed: list[int] = []
     for what, _, _, begin, end in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if what != "equal":
-            # Of lines that are gone the one that took their place.
+            # For deleted lines, count the line that took their place.
             changed += range(begin + 1, max(end, begin + 1) + 1)
     name = Path(after.path).name
     cell = cell_line(after.text, changed[0]) if changed and is_notebook(after.path) else None
@@ -80,7 +80,7 @@ def _text_edit(source: SourceText, edit: types.TextEdit) -> TextEdit:
 
 
 def _place(source: SourceText, position: types.Position) -> tuple[int, int]:
-    """Line from 1 and column in characters; a position past the end is the end, as the protocol says."""
+    """Line counted from 1 and column in characters. A position past the end is the end, as the protocol requires."""
     if position.line >= source.line_count:
         return source.line_count, len(source.line(source.line_count))
     line = position.line + 1

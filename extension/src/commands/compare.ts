@@ -6,7 +6,7 @@ import type { Desk } from "../scripts/desk";
 import type { Session } from "../server/session";
 
 const MOST_LINES = 12;
-/** Characters of a line of code, so that a row fits beside the script. */
+/** Maximum number of characters of a line of code, so that a row fits next to the script. */
 const CODE_WIDTH = 28;
 
 /** Figures before and now, their change, and their name. */
@@ -55,8 +55,8 @@ export function asText({ profiles, source }: ComparisonReport): string {
 }
 
 /**
- * A table whose columns of figures are aligned in its text as well. Names come last, without blanks behind them: an
- * editor beside the script is narrow, and wraps longer rows.
+ * A table whose columns of figures are also aligned in the Markdown text. Names come last, without trailing blanks: an
+ * editor next to the script is narrow and wraps longer rows.
  */
 function table(what: string, rows: readonly Row[]): string[] {
   const head: Row = ["before", "now", "change", what];
@@ -78,7 +78,7 @@ function answer({ before, after, verdict, change, noise, per_sample }: DiffRepor
   return `${verdict === "slower" ? "Slower" : "Faster"}: ${times}; time per ${per_sample ? "sample" : "iteration"} ${sign}${percent(Math.abs(change))} %`;
 }
 
-/** A sentence on the line that changed most in the direction of the whole. Other batch sizes change every line. */
+/** A sentence on the line that changed most in the direction of the total. Empty for another batch size, which changes every line. */
 function cause({ before, after, verdict, lines }: DiffReport): string[] {
   if (verdict === "within noise" || before.batch_size !== after.batch_size) return [];
   const direction = verdict === "slower" ? 1 : -1;

@@ -76,7 +76,7 @@ export class Reports implements vscode.Disposable {
   }
 }
 
-/** Shows a page that stays as it is in a tab of its own. */
+/** Shows a page that does not change in its own tab. */
 export function showPage(title: string, report: string): void {
   const shown = { panel: pagePanel(title), report };
   const themes = vscode.window.onDidChangeActiveColorTheme(() => draw(shown));

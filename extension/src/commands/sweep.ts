@@ -48,7 +48,7 @@ async function shown(session: Session, script: vscode.Uri, runs: RememberedRuns,
     if (!task) return;
     task.presentationOptions = { echo: false, clear: true, showReuseMessage: false };
     await ended(await vscode.tasks.executeTask(task));
-    // A sweep that failed says so in its terminal, and leaves no page.
+    // A failed sweep shows its error in the terminal and writes no page.
     const report = await readFile(page, "utf8").catch(() => null);
     if (report !== null) showPage(`Sweep: ${vary}`, report);
   } finally {
@@ -66,7 +66,7 @@ function ended(execution: vscode.TaskExecution): Promise<void> {
   });
 }
 
-/** The reason why a text names no setting with values; undefined if it does. */
+/** The reason why a text does not name a setting with values. Undefined if it does. */
 export function problemOf(text: string): string | undefined {
   return /^\s*[\w.@:/\\-]+=[^=\s]+\s*$/.test(text) ? undefined : "Write NAME=VALUES, as in hidden=64:1024:64";
 }

@@ -1,4 +1,4 @@
-/** Shows a trace of PyTorch's profiler in the view: the one in the editor, in the explorer, or one that the user chooses. */
+/** Shows a trace of PyTorch's profiler in the view: the one in the editor, the one in the explorer, or a chosen one. */
 
 import * as path from "node:path";
 import * as vscode from "vscode";

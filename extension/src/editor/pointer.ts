@@ -99,7 +99,7 @@ export function spotsOf(place: Exclude<Place, { kind: "whatif" }>, profile: Prof
   }
 }
 
-/** The documents and lines of some lines of a file, which `pick` finds in its text. `pick` gets null if it is not open. */
+/** The documents and their lines for the lines of a file that `pick` finds in its text. `pick` gets null if the file is not open. */
 function located(uri: vscode.Uri, pick: (texts: readonly string[] | null) => readonly number[]): Lines[] {
   const source = OpenSource.at(uri.fsPath);
   if (!source) return [{ uri: uri.toString(), lines: pick(null) }];

@@ -1,4 +1,4 @@
-/** Source files as the editor has them: documents, and notebooks, whose code cells count as one text. */
+/** Source files in the editor: documents, and notebooks, whose code cells count as one text. */
 
 import * as vscode from "vscode";
 
@@ -13,7 +13,7 @@ export interface DocumentLine {
   readonly line: number;
 }
 
-/** A document of a source file, and the line of the file's text that it begins at. */
+/** A document of a source file, and the line of the file's text at which it begins. */
 interface Part {
   readonly document: vscode.TextDocument;
   readonly first: number;

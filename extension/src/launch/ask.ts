@@ -57,7 +57,7 @@ function choicesOf(script: vscode.Uri): Choice[] {
     label: `$(debug-alt) ${name}`,
     description: asLine(options.launcher ? commandOf(options, script.fsPath) : (options.args ?? [])),
     detail: [options.module && !options.launcher ? `as module ${options.module}` : "", options.cwd ? `in ${options.cwd}` : "", ...Object.entries(options.env ?? {}).map(([key, value]) => `${key}=${value}`)].filter(Boolean).join(" · "),
-    // launch.json says how the script is started: the launcher of the settings does not apply.
+    // launch.json determines how the script is started, so the launcher of the settings does not apply.
     options: { ...options, launcher: options.launcher ?? [] },
   }));
 }

@@ -4,7 +4,7 @@ import * as path from "node:path";
 import type { RunOptions } from "./configurations";
 
 const PROGRAMS = /^(?:torchrun|accelerate|accelerate-launch|deepspeed)(?:\.exe)?$/;
-/** Programs that a person types before those. */
+/** Programs that a user types before a launcher. */
 const BEFORE = /^(?:python(?:3(?:\.\d+)?)?|uv|poetry|pdm|pipenv|conda|mamba|micromamba|pixi)(?:\.exe)?$/;
 const MODULES = new Set(["torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch", "deepspeed.launcher.runner"]);
 
@@ -28,7 +28,7 @@ export function splitAtScript(words: readonly string[], script: string, folder: 
   return null;
 }
 
-/** The options of a typed line: a launcher with its script, or arguments alone. */
+/** The options of a typed line: a launcher with its script, or only arguments. */
 export function typedRun(words: readonly string[], script: string, folder: string): RunOptions {
   const first = path.basename(words[0] ?? "");
   const named = words.map((word) => (word === path.basename(script) ? script : word));

@@ -1,4 +1,4 @@
-/** The last run options of each script, stored with the workspace. Options with a secret last as long as the window. */
+/** The last run options of each script, stored with the workspace. Options with a secret are kept only until the window closes. */
 
 import type { RunOptions } from "./configurations";
 import { holdsSecret } from "./secrets";

@@ -11,7 +11,7 @@ import type { Trouble } from "../view/messages";
 /** Either a usable environment, or a message with the problem and its fix. */
 export type Choice = { readonly environment: Environment } | { readonly trouble: Trouble };
 
-/** Activating the Python extension takes seconds on a busy machine. */
+/** Time limit: activating the Python extension takes seconds on a busy machine. */
 const ACTIVATION_LIMIT_MS = 10_000;
 const ANSWER_LIMIT_MS = 5_000;
 const SELECT = { title: "Select Interpreter", command: "skyline.selectInterpreter" };

@@ -12,7 +12,7 @@ const HARMLESS = "distutils-precedence.pth";
 export function unfitByFiles(python: string): string | null {
   const prefix = path.dirname(path.dirname(python));
   const settings = text(path.join(prefix, "pyvenv.cfg"));
-  // Packages of other folders cannot be checked here.
+  // Packages in other folders cannot be checked here.
   if (settings === null || process.env.PYTHONPATH) return null;
   const version = /^version(?:_info)?\s*=\s*(\d+\.\d+)/m.exec(settings)?.[1];
   if (version && !atLeast(version, 3, 10)) return `${python} is Python ${version}; Skyline needs 3.10 or newer`;

@@ -17,7 +17,7 @@ export interface Environment {
   readonly prefix: string;
   readonly torch: string | null;
   readonly skyline: string | null;
-  /** Reason why the bundled Skyline cannot run there, to follow the interpreter's name. Null if it can. */
+  /** The reason why the bundled Skyline cannot run there, as text after the interpreter's name. Null if it can. */
   readonly misfit: string | null;
 }
 

@@ -178,7 +178,7 @@ export class Desk implements vscode.Disposable {
     if (answer?.status !== "cancelled") this.#update(known, { progress: "" });
   }
 
-  /** Show the latest measurement although the machine was busy during it. */
+  /** Show the latest measurement, although the machine was busy. */
   async showLater(): Promise<void> {
     const { known, connection } = this.#both();
     await connection.execute(METHODS.commandUseLater, known.uri.toString());
@@ -236,7 +236,7 @@ export class Desk implements vscode.Disposable {
     });
   }
 
-  /** Predict the script on GPUs, which need not be present. Without names: on the common ones. */
+  /** Predict the script on GPUs, which need not be present. Without names, on the common ones. */
   devices(gpus: readonly string[] = []): Promise<void> {
     return this.#errand("comparing", async (known, connection, token) => {
       known.devices = await connection.request(METHODS.devices, { uri: known.uri.toString(), gpus }, token);
@@ -269,7 +269,7 @@ export class Desk implements vscode.Disposable {
     await known.planning.write(connection, row, file);
   }
 
-  /** Ask about the watched training, or the search by trials. */
+  /** Send a request about the watched training or the search by trials. */
   async others(ask: (runs: Runs, connection: Connection) => Promise<void>): Promise<void> {
     const { known, connection } = this.#both();
     await ask(known.others, connection);
@@ -426,7 +426,7 @@ export class Desk implements vscode.Disposable {
   }
 }
 
-/** The scripts that can profile a file. If the server gives no answer, use the file: its run then shows the error. */
+/** The scripts that can profile a file. If the server does not answer, the file itself: its run then shows the error. */
 async function entryOf(uri: vscode.Uri, connection: Connection): Promise<EntryScripts> {
   try {
     return await connection.request(METHODS.entryScripts, { uri: uri.toString() });

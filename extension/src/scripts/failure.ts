@@ -8,7 +8,7 @@ const WITH_ARGUMENTS = { title: "Profile with Arguments…", command: "skyline.p
 
 /** `usage` is the script's usage text, if it rejected its arguments. */
 export function failureOf(error: string, usage: string | null): Trouble {
-  // The server names this setting in its advice for a script that torchrun or another launcher starts.
+  // The server's advice names this setting if the script must be started by a launcher such as torchrun.
   if (usage === null && error.includes(LAUNCHER_SETTING)) return { message: error, fix: WITH_ARGUMENTS, more: [AGAIN] };
   if (usage === null) return { message: error, fix: AGAIN };
   // The lines after the first are the usage text and advice for a terminal.

@@ -27,7 +27,7 @@ export interface Known {
   usage: string | null;
   /** The scripts that can profile the file. Null if not known yet. */
   entry: EntryScripts | null;
-  /** It is a trace of PyTorch's profiler: there is no script to run or to change. */
+  /** True for a trace of PyTorch's profiler: there is no script to run or change. */
   isTrace: boolean;
   /** Progress text of the current run. Empty if there is none. */
   progress: string;
@@ -43,7 +43,7 @@ export interface Known {
 
 export const NOTHING: Outcome = { refused: [], notice: "" };
 
-/** A script of which nothing is known yet. `changed` is called when its plans or trials change. */
+/** The initial state of a script. `changed` is called when its plans or trials change. */
 export function nothingKnown(uri: vscode.Uri, marks: Marks, changed: () => void): Known {
   const key = uri.toString();
   return {

@@ -5,7 +5,7 @@ import { METHODS } from "../protocol";
 import type { Connection } from "../server/client";
 import { NO_PLAN, type PlanAsked, type PlanState } from "../view/plan-state";
 
-/** About as many pieces of work as the view has pixels. */
+/** Maximum number of pieces of work, about the width of the view in pixels. */
 const MOST = 300;
 
 export class Planning {

@@ -1,4 +1,4 @@
-/** The watched training of a script, followed while it goes on, and the search for the fastest combination by trials. */
+/** The watched training of a script, followed while it runs, and the search for the fastest combination by trials. */
 
 import { METHODS, type TuneProgress } from "../protocol";
 import type { Connection } from "../server/client";
@@ -19,7 +19,7 @@ export class Runs {
     return this.#state;
   }
 
-  /** Fetch the latest watched run. With `follow`, fetch it again as long as it goes on. */
+  /** Fetch the latest watched run. With `follow`, fetch it repeatedly until it ends. */
   async watch(connection: Connection, follow: boolean): Promise<void> {
     this.#stopFollowing();
     if (!follow) return;
@@ -28,30 +28,30 @@ export class Runs {
     if (!reason && watched && watched.state !== "ended") this.#timer = setTimeout(() => void this.watch(connection, true), FOLLOW_MS);
   }
 
-  /** Fetch the trials of the last search, which may be that of a terminal. */
+  /** Fetch the trials of the last search, which may have run in a terminal. */
   async trials(connection: Connection): Promise<void> {
     if (this.#state.searching) return;
     await this.#asking(async () => this.#update({ trials: await connection.request(METHODS.tuned, { uri: this.uri }), reason: "" }));
   }
 
-  /** Search within limits. `skyline.cancel` ends it; its trials are then the result. */
+  /** Search within limits. `skyline.cancel` ends the search; the trials so far are then the result. */
   async search(connection: Connection, asked: SearchAsked): Promise<void> {
     this.#update({ searching: true, found: null, reason: "" });
     await this.#asking(async () => this.#update({ found: await connection.request(METHODS.tune, { uri: this.uri, ...asked }) }));
     this.#update({ searching: false });
   }
 
-  /** The server tells of a trial. */
+  /** Handle the server's notification of a trial. */
   moved(trials: TuneProgress): void {
     this.#update({ trials });
   }
 
-  /** There is another profile: trials of the last one say nothing about it. */
+  /** Drop the trials, because they belong to an earlier profile. */
   outdated(): void {
     if (!this.#state.searching) this.#update({ trials: null, found: null });
   }
 
-  /** The server has ended: nothing is searched or followed any more. */
+  /** Handle the end of the server: no search or watched run continues. */
   interrupted(): void {
     this.#stopFollowing();
     this.#update({ searching: false });

@@ -23,7 +23,7 @@ export interface SessionState {
 const NOT_TRUSTED = new Set(["skyline.profile", "skyline.verify", "skyline.applyRewrite", "skyline.whatIf"]);
 const LOGS = { title: "Show Logs", command: "skyline.showLogs" };
 const RESTART = { title: "Restart Server", command: "skyline.restartServer" };
-/** A cold start from a network drive takes half of this. */
+/** Time limit of a start. A cold start from a network drive takes half of it. */
 const START_LIMIT_MS = 60_000;
 
 export class Session implements vscode.Disposable {
@@ -165,7 +165,7 @@ export class Session implements vscode.Disposable {
     }
   }
 
-  /** Show an unexpected error too: without a message, the start would seem to hang. */
+  /** Show the error of a start, even an unexpected one: without a message, the start would seem to hang. */
   async #failedToStart(error: unknown, before: SessionState): Promise<void> {
     this.log.error(error instanceof Error ? (error.stack ?? error.message) : String(error));
     await this.#disconnect().catch((reason: unknown) => this.log.warn(String(reason)));

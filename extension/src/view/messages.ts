@@ -42,7 +42,7 @@ export interface ViewState {
   readonly arguments: string;
   /** The whole command, if the user chose a launcher such as torchrun. Empty otherwise. */
   readonly command: string;
-  /** A trace of PyTorch's profiler is shown: there is no script to run or to change. */
+  /** True if a trace of PyTorch's profiler is shown: there is no script to run or change. */
   readonly isTrace: boolean;
   readonly trouble: Trouble | null;
   readonly progress: string;

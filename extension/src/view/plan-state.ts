@@ -2,7 +2,7 @@
 
 import type { PlanChoices, PlanParams, PlanReport, TimelineReport } from "../protocol";
 
-/** The question of the user. Empty texts set nothing. */
+/** The user's question. Empty texts are unset fields. */
 export type PlanAsked = Readonly<Pick<Required<PlanParams>, "cluster" | "model" | "gpus" | "amount" | "budget" | "deadline">>;
 
 export interface PlanState {

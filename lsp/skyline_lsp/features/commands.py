@@ -95,7 +95,7 @@ async def _profile(server: SkylineServer, uri: str, asked: ProfileOptions | None
 
 
 def _use_later(server: SkylineServer, uri: str) -> CommandResult:
-    """Show the measurement that was set aside because the machine was busy during it."""
+    """Show the measurement that was set aside because the machine was busy."""
     state = profiled(server, uri)
     path = store.put_forward(Path(state.path))
     if path is None:

@@ -54,7 +54,7 @@ def by_file(
 
 
 def placed_findings(scripts: Scripts, texts: Texts) -> Iterator[PlacedFinding]:
-    """The findings whose lines are unchanged. In a file of several scripts, those of the latest profile."""
+    """The findings whose lines are unchanged. In a file of several scripts, the findings of the latest profile."""
     for state in scripts:
         prepared = state.prepared
         for finding in prepared.report.findings if prepared else ():

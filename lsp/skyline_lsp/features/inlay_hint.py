@@ -34,7 +34,7 @@ def hints(
 ) -> list[types.InlayHint]:
     """The hints of the lines in a range. Lines edited since the profile have none.
 
-    ``lazily``: leave out the tooltips if the client resolves them one by one.
+    ``lazily``: leave out the tooltips if the client can resolve them one by one.
     """
     path = convert.path_of(uri)
     text = server.texts.shown(path) if path else None

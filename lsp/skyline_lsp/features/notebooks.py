@@ -77,7 +77,7 @@ def _change(notebook: OpenNotebook, change: types.NotebookDocumentCellChanges) -
 
 
 def _edited(text: str, change: types.TextDocumentContentChangeEvent) -> str:
-    """The text of a cell after an edit; clients send ranges here, whatever synchronisation was announced."""
+    """The text of a cell after an edit. Clients send ranges for cells whatever synchronisation the server announces."""
     if not isinstance(change, types.TextDocumentContentChangePartial):
         return change.text
     start, end = _offset(text, change.range.start), _offset(text, change.range.end)

@@ -1,4 +1,4 @@
-"""Opens a saved profile or a profiler trace, whose URI is then used in requests; finds the scripts for a file."""
+"""Opens a saved profile or a profiler trace, so that requests can use its URI. Finds the scripts for a file."""
 
 from __future__ import annotations
 

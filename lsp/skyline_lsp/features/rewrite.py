@@ -1,4 +1,4 @@
-"""Changes of the user's code: preview, apply as one undo step, revert the last one, remove a single one."""
+"""Changes of the user's code: preview, apply as one undo step, revert the last change, remove a single one."""
 
 from __future__ import annotations
 

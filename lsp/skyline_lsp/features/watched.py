@@ -1,4 +1,4 @@
-"""Runs of ``skyline watch``, read from their histories while they go on and afterwards."""
+"""Runs of ``skyline watch``, read from their histories during and after the run."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Operator times corrected by what was measured on the very device."""
+"""Operator times corrected by measurements of the same device."""

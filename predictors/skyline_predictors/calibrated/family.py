@@ -1,4 +1,4 @@
-"""Which measured operators speak for an operator, and by what their sizes are compared."""
+"""The families of measured operators from which an operator is predicted, and the sizes that compare them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _FAMILIES: tuple[tuple[str, tuple[str, ...]], ...] = (
 )  # fmt: skip
 _OTHERWISE = "pointwise"
 _LIGHT_BACKWARD = ("threshold_backward", "binary_cross_entropy_backward", "sigmoid_backward", "tanh_backward")
-"""Backward operators that pass over their inputs once, and do little with them."""
+"""Backward operators that read their inputs once and do little arithmetic on them."""
 _UNMEASURED = (
     "_foreach_",
     "_fused_",
@@ -54,11 +54,11 @@ _UNMEASURED = (
     "cross_entropy",
     "upsample",
 )
-"""Without a family of their own, these are not like what only passes over its input."""
+"""Operators without a family of their own that do not behave like a single pass over the input."""
 
 
 def family_of(shape: OperatorShape) -> str | None:
-    """The family whose measured operators speak for this one; None where nothing measured is like it."""
+    """The family whose measured operators predict this one. None if no measured operator is similar."""
     family = _named(shape)
     if family is not None and family.startswith("convolution") and is_grouped(shape):
         return f"grouped {family}"
@@ -76,7 +76,7 @@ def _named(shape: OperatorShape) -> str | None:
 
 
 def features(family: str, shape: OperatorShape) -> tuple[float, ...]:
-    """Sizes as powers of two, of the same number for all of a family: what near means is near in these."""
+    """Sizes as powers of two, equally many for all operators of a family. Distances between operators use these."""
     if family in ("product", "batched product"):
         return _product(shape)
     if "convolution" in family:
@@ -120,7 +120,7 @@ def is_grouped(shape: OperatorShape) -> bool:
     if found is None:
         return False
     output, image, weight = found
-    # Of a transposed one the weight has the channels of the image first.
+    # The weight of a transposed convolution has the channels of the image first.
     return weight[0] == output[1] and weight[1] < image[1]
 
 
@@ -130,13 +130,13 @@ def _convolution(shape: OperatorShape) -> tuple[float, ...]:
         return (0.0,) * 6
     output, image, weight = found
     pixels = output[0] * prod(output[2:])
-    # Channels that are convolved by themselves have one input channel each, however many there are.
+    # Depthwise convolutions have one input channel per filter, whatever the number of channels.
     sizes = (_log(pixels), _log(weight[0]), _log(weight[1]), _log(prod(weight[2:])), _log(image[1]))
     return *sizes, _odd(weight[0]) + _odd(image[1])
 
 
 def _odd(size: int) -> float:
-    """Distance between two sizes of which one is no multiple of eight: libraries have slower kernels for such sizes."""
+    """0 for a multiple of eight, else the added distance: libraries have slower kernels for other sizes."""
     return 0.0 if size % 8 == 0 else 1.5
 
 

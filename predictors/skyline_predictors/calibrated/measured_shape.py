@@ -16,11 +16,11 @@ _BYTES_OF_A_PLACE = 8
 Dimensions = tuple[int, ...]
 _Sizes = dict[str, int]
 _Tensors = tuple[tuple[Dimensions, ...], tuple[Dimensions, ...], int]
-"""Inputs, outputs and arithmetic."""
+"""Inputs, outputs and number of floating-point operations."""
 
 
 def shape_of(case: Case) -> OperatorShape | None:
-    """The operator's name in a trace; None for work that no script calls by itself, such as a whole optimizer step."""
+    """The shape as a trace shows it. None for work that no script calls by itself, such as an optimizer step."""
     if case.op not in _OPERATORS:
         return None
     name, tensors = _OPERATORS[case.op]
@@ -28,7 +28,7 @@ def shape_of(case: Case) -> OperatorShape | None:
     number_format = _FORMATS.get(case.dtype, FLOAT)
     moved = _BYTES[number_format] * sum(prod(one) for one in (*inputs, *outputs))
     if case.op in _WITH_PLACES:
-        # Where each largest number was, as a whole number of eight bytes.
+        # The index of each maximum, an integer of eight bytes.
         moved += _BYTES_OF_A_PLACE * prod(min(inputs + outputs, key=prod))
     return OperatorShape(
         f"aten::{name}",
@@ -95,7 +95,7 @@ def _channels(inputs: int, divided: int = 1) -> Callable[[_Sizes], _Tensors]:
 
 
 def _normalized(s: _Sizes) -> _Tensors:
-    """In training: statistics of each channel come out, which a predictor tells from inference by."""
+    """In training, the statistics of each channel are outputs too. A predictor recognises training by them."""
     (image,), _, _ = _channels(1)(s)
     channels = (s["cin"],)
     return (image, channels, channels), (image, channels, channels), 0
@@ -124,7 +124,7 @@ def _lstm(times: int) -> Callable[[_Sizes], _Tensors]:
 
 
 def _lookup(s: _Sizes) -> _Tensors:
-    # Of the table only the rows that are asked for are read.
+    # The operator reads only the requested rows of the table.
     return ((s["rows"], s["cols"]), (s["rows"],)), ((s["rows"], s["cols"]),), 0
 
 
@@ -135,7 +135,7 @@ def _lookup_backward(s: _Sizes) -> _Tensors:
 def _attention(times: int) -> Callable[[_Sizes], _Tensors]:
     def tensors(s: _Sizes) -> _Tensors:
         size = (1, s["b"], s["m"], s["k"])
-        # A causal mask is counted as if there were none, as PyTorch's own counter does.
+        # A causal mask does not reduce the count, as in PyTorch's own counter.
         return (
             (size,) * (3 + 2 * (times - 1)),
             (size,) * (1 if times == 1 else 3),

@@ -1,4 +1,4 @@
-"""The predictor of devices that were measured by ``skyline calibrate``, or whose measurements were added."""
+"""The predictor for devices with measurements by ``skyline calibrate``, made here or imported."""
 
 from __future__ import annotations
 
@@ -34,16 +34,17 @@ _Files = tuple[tuple[CalibratedDevice, tuple[CaseTime, ...]], ...]
 _Key = tuple[str, str]
 _Row = tuple[tuple[float, ...], float, float]
 _MEASURED_SLOWER = 2.0
-"""By this much scripts may take longer on the host than its measured calls, without another host's difference."""
+"""Factor by which a script's host time may exceed the measured calls on the same host."""
 _WIDE_DTYPES = ("fp32", "tf32")
 _LONGEST_START_US = 10.0
-"""Measured kernels without work take 2 µs on an H200; the models' shortest take 5."""
+"""Kernels below this time are mostly start: without work they take 2 µs on an H200, and 5 µs in the predictions."""
 _LEAST_BY_ITSELF = 8
-"""So many measured operators of a name speak for it alone, fewer together with their family."""
+"""Number of measured operators of one name from which on they predict that operator alone. With fewer, their
+whole family does."""
 
 
 class Calibrated:
-    """The predictor. ``files`` replaces what is stored here, for tests and for scoring."""
+    """The predictor. ``files`` replaces the stored measurements, for tests and scoring."""
 
     name = "calibrated"
 
@@ -70,7 +71,7 @@ class Calibrated:
         return None if own is None else own.host_cost
 
     def gain(self, device: GpuSpec) -> CalibrationGain | None:
-        """Cross-validation of the measurements: each operator predicted from all others."""
+        """Cross-validation of the measurements: each operator is predicted from all others."""
         own = self._of(device)
         return None if own is None else own.gain()
 
@@ -82,7 +83,7 @@ class Calibrated:
 
     def _of(self, device: GpuSpec) -> _OneDevice | None:
         if self._given is None and (stamp := stamps()) != self._stamp:
-            # Measured again, perhaps by another process.
+            # Another process may have measured the device again.
             self._known.clear()
             self._stamp = stamp
         if device.name not in self._known:
@@ -97,7 +98,7 @@ class Calibrated:
 
 
 class _OneDevice:
-    """The measurements of one device, against what is predicted for it without them."""
+    """The measurements of one device, compared with the predictions made without them."""
 
     def __init__(self, machine: CalibratedDevice, rows: Sequence[CaseTime], device: GpuSpec) -> None:
         self.machine = machine
@@ -107,7 +108,7 @@ class _OneDevice:
 
     @cached_property
     def host_cost(self) -> HostCost | None:
-        """From the operators that have nothing to do."""
+        """Host time per operator, from the measured operators that have no work to do."""
         times = {
             op: [one.time_us for one in self._rows if one.case.op == op and one.time_us is not None]
             for op in (*HOST, *TRAINING, *DEVICE_CALLS)
@@ -119,7 +120,8 @@ class _OneDevice:
         if all(times[op] for op in TRAINING):
             forward, backward, optimizer = (median(times[op]) for op in TRAINING)
         else:
-            # An operator's own time has its call in it; what is left is what the module and autograd add.
+            # The time of an operator includes its call. The rest is the overhead of the module and of
+            # autograd.
             forward = backward = optimizer = max(0.5, module - call)
         if self.machine.device != "cpu":
             launch = median(times["launch_call"]) if times["launch_call"] else None
@@ -144,17 +146,17 @@ class _OneDevice:
 
     @cached_property
     def _wide(self) -> _Corrections:
-        """Of steps that multiply in float32 or TF32."""
+        """Corrections for steps that multiply in float32 or TF32."""
         return self._corrections([one for one in self._rows if one.case.dtype in _WIDE_DTYPES])
 
     @cached_property
     def _of_all(self) -> _Corrections:
-        """Of all other steps: where some multiply in 16 bits, another model predicts their float32 parts as well."""
+        """Corrections for steps that multiply in 16 bits, where another model also predicts float32 operators."""
         return self._corrections(self._rows)
 
     def _corrections(self, measured: Sequence[CaseTime]) -> _Corrections:
-        """By operator and by family; an operator speaks for itself where it was measured, else its family does."""
-        # Convolutions that were kept from TF32 are not those of a script.
+        """Corrections by operator and by family. The family serves operators with too few measurements."""
+        # Scripts run these convolutions in TF32, so measurements without TF32 do not apply to them.
         pairs = [
             (one, shape)
             for one in measured
@@ -177,7 +179,7 @@ class _OneDevice:
 
     def _key(self, shape: OperatorShape, known: _Corrections) -> tuple[_Key, str] | None:
         family = family_of(shape)
-        # Images were measured in the usual layout alone.
+        # Only images in the default memory layout were measured.
         if family is None or shape.layout:
             return None
         for name in (_own(shape, family), family):
@@ -189,21 +191,21 @@ class _OneDevice:
         return unit_format(shape, read_call(shape)[0], self._device)
 
     def _only_starts(self, *times_us: float) -> bool:
-        """True for a kernel whose time is that of its start: larger ones are not like it."""
+        """True for a kernel that takes hardly longer than its start. Such a kernel does not predict larger ones."""
         return not self._device.is_processor and min(times_us) < _LONGEST_START_US
 
     def gain(self) -> CalibrationGain | None:
-        """Median errors before and after, over all operators, each told by the others of its name."""
+        """Median errors before and after the correction. Each operator is predicted from the others of its name."""
         known = [one for (name, _), one in self._of_all.items() if "::" in name and len(one.left_out) > 1]
         if not known:
             return None
-        # The ratios are measured over predicted; an error is predicted over measured, less one.
+        # The ratios are measured / predicted, the error is predicted / measured - 1.
         before = [abs(exp(-ratio) - 1) for one in known for ratio in one.ratios.tolist()]
         after = [abs(exp(-rest) - 1) for one in known for rest in one.left_out.tolist()]
         return CalibrationGain(median(before), median(after), len(before))
 
     def corrected(self, shapes: Sequence[OperatorShape], answers: list[OperatorTime]) -> list[OperatorTime]:
-        """The answers, those of measured operators and formats moved by what their like were off by."""
+        """The answers, corrected by the errors that were measured on similar operators in the same format."""
         by_format = has_units(self._device) and not is_narrow(shapes, self._device)
         known = self._wide if by_format else self._of_all
         places: dict[tuple[_Key, str], list[int]] = {}
@@ -224,7 +226,7 @@ class _OneDevice:
 
 
 def _own(shape: OperatorShape, family: str) -> str:
-    """The operator by itself, and of its family: a convolution in groups is not like one without."""
+    """Key of the operator within its family: a grouped convolution is corrected apart from an ungrouped one."""
     return f"{shape.operator} {family}"
 
 
@@ -235,31 +237,31 @@ def _base(device: GpuSpec) -> OperatorPredictor:
 Array = NDArray[np.floating[Any]]
 
 _LENGTHS = (1.5, 3.0, 6.0)
-"""Over how many powers of two of a size an operator speaks for others."""
+"""Candidate length scales of the process, in powers of two of a size."""
 _HEIGHTS = (0.3, 0.8)
 _NOISES = (0.05, 0.15, 0.3)
 _SLOPE = 0.05
 _LEVEL = 0.3
 _UNSTEADY = 0.5
-"""Of the spread that a measurement's blocks had, this share counts as its noise."""
+"""Share of the spread between a measurement's blocks that counts as its noise."""
 _FEW = 8
 _FEW_SPREAD = 0.7
-"""With fewer, the ratio may be off by a factor of two, whatever they say."""
+"""Least half width of the interval with fewer than ``_FEW`` measurements: the ratio may be off by a factor of two."""
 _AS_PREDICTED = 1.0
-"""Where few were measured, the prediction itself counts as so many operators that took as long as predicted."""
+"""Weight of the prediction if there are few measurements, as a number of operators that took as long as predicted."""
 _NINE_IN_TEN = 1.645
 _BEYOND = 0.5
-"""Largest distance of a ratio's logarithm from the measured ones."""
+"""Largest distance between a predicted logarithm of the ratio and the range of the measured ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class GaussianCorrection:
     """A Gaussian process over the logarithm of measured over predicted time (Rasmussen and Williams, 2006, chapter 2).
 
-    ``sizes`` has a row for each measured operator, in powers of two, ``ratios`` its logarithm; ``weights`` and
-    ``inverse`` are those of the process. ``left_out`` is what remains of each logarithm when it is read from all
-    others (section 5.4.2), and ``widened`` by how much intervals have to be wider than the process says for nine in
-    ten of those to lie inside.
+    ``sizes`` has a row for each measured operator, in powers of two. ``ratios`` are the logarithms of their
+    ratios. ``weights`` and ``inverse`` belong to the process. ``left_out`` is the error of each logarithm
+    when it is predicted from all others (section 5.4.2). ``widened`` is the factor by which the intervals of
+    the process have to grow so that nine in ten of these errors lie inside.
     """
 
     sizes: Array
@@ -276,7 +278,7 @@ class GaussianCorrection:
 
     @classmethod
     def of(cls, sizes: Array, ratios: Array, spreads: Array) -> GaussianCorrection:
-        """Of at least one operator; the smoothness of the ratios is the one with which the others predict each best."""
+        """The process for at least one operator, with the smoothness that best predicts each from the others."""
         believed = len(ratios) / (len(ratios) + _AS_PREDICTED) if len(ratios) < _FEW else 1.0
         middle = believed * float(np.median(ratios))
         rest = ratios - middle
@@ -311,7 +313,7 @@ class GaussianCorrection:
         )
 
     def read(self, sizes: Array) -> tuple[Array, Array]:
-        """The logarithm of the ratio at each of ``sizes``, and half the width of its interval of nine in ten."""
+        """The logarithm of the ratio at each of ``sizes``, and half the width of its 90 % interval."""
         centre = self.sizes.mean(axis=0)
         across = _covariance(sizes, self.sizes, centre, self.length, self.height)
         values = np.clip(self.middle + across @ self.weights, *self.bounds)
@@ -324,7 +326,7 @@ class GaussianCorrection:
 
 
 def _covariance(left: Array, right: Array, centre: Array, length: float, height: float) -> Array:
-    """Near sizes go together; over all of them there is a level and a slope."""
+    """Covariance of the ratios: similar sizes vary together, and all sizes share a level and a slope."""
     squares = ((left[:, None, :] - right[None, :, :]) ** 2).sum(axis=2)
     slopes = _SLOPE**2 * (left - centre) @ (right - centre).T
     return height**2 * np.exp(-squares / (2 * length**2)) + slopes + _LEVEL**2

@@ -1,1 +1,1 @@
-"""The learned predictor: physics first, then what boosted trees learned from measured kernels to correct it by."""
+"""The learned predictor: a physical model, corrected by boosted trees that were trained on measured kernels."""

@@ -1,4 +1,4 @@
-"""Boosting by scikit-learn, made into trees that need no library to answer. Only training imports this."""
+"""Boosting by scikit-learn, converted into trees that need no library to predict. Only training imports this."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def boosted(features: Floats, target: Floats, weight: Floats, *, trees: int = TR
     value = np.zeros((trees, inner + 1), dtype=np.float32)
     for number, (grown,) in enumerate(fitted._predictors):
         _lay_out(grown.nodes, feature[number], threshold[number], value[number])
-    # The last digits of a mean depend on how many threads add.
+    # The last digits of the mean depend on the number of threads.
     base = round(float(np.ravel(fitted._baseline_prediction)[0]), 9)
     forest = Forest(base, feature, threshold, value)
     some = seen[:: max(1, len(seen) // 500)]
@@ -60,7 +60,7 @@ def boosted(features: Floats, target: Floats, weight: Floats, *, trees: int = TR
 
 
 def _lay_out(nodes: NDArray[np.void], feature: NDArray, threshold: NDArray, value: NDArray) -> None:
-    """Put a tree of any form into a complete one: below an early leaf, everything holds its value."""
+    """Copy a tree of any form into a complete one. All leaves below an early leaf get its value."""
     waiting = [(0, 0)]
     while waiting:
         node, place = waiting.pop()

@@ -1,4 +1,4 @@
-"""Files that ``skyline calibrate --export`` wrote on machines with a GPU, as rows of measured kernels to learn from."""
+"""Files that ``skyline calibrate --export`` wrote on machines with a GPU, as measured kernels for training."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from skyline.errors import UsageError
 _LARGE = ("linear", "bmm", "conv", "ln", "softmax")
 _SMALL = ("add", "mul", "div", "relu", "gelu", "tanh", "exp", "addu", "mulu", "divu", "powu")
 _OPERATORS = frozenset((*_LARGE, *_SMALL))
-"""Those that the public data have, too; their rows have the same sizes."""
+"""Operators that the public data have too. Their rows have the same sizes."""
 
 
 def calibration_files(folder: Path) -> list[Path]:
-    """The files below ``folder`` that were measured on a GPU; other tables and those of processors are passed over."""
+    """The files below ``folder`` that were measured on a GPU. Other tables and processors' files are skipped."""
     found: list[Path] = []
     for path in sorted(folder.glob("**/*.csv")):
         try:

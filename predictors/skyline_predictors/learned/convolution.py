@@ -1,9 +1,9 @@
-"""Convolutions without TF32: as products of patches and weights, and what tells how far a real one departs.
+"""Convolutions without TF32: products of patches and weights, and the features of their departure from this model.
 
-Filters of 3 x 3 at stride one have two shorter ways after Winograd's transformation (Lavin and Gray, "Fast Algorithms
-for Convolutional Neural Networks", CVPR 2016): in one kernel by blocks of 2 x 2 results, or as a batch of products with
-transforms before and after, by blocks of 4 x 4. Libraries take about the soonest. Larger filters need up to 8 times
-less arithmetic after Fourier's transformation, which is left to what was measured.
+Filters of 3 x 3 at stride one can also use Winograd's transformation (Lavin and Gray, "Fast Algorithms for
+Convolutional Neural Networks", CVPR 2016) in two ways: in one kernel by blocks of 2 x 2 results, or as a
+batch of products with transforms before and after, by blocks of 4 x 4. Libraries take about the fastest way.
+Fourier transformation divides the arithmetic of larger filters by up to 8; only the trees account for it.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from skyline_predictors.shape_reading import Convolutions
 
 Floats = NDArray[np.float64]
 _TAPS = 9
-"""Of the filters that libraries transform."""
+"""Size of the filters to which libraries apply Winograd's transformation."""
 
 
 class ConvolutionConstants(ProductConstants, frozen=True):
-    """Those of products, found for convolutions, and two of Winograd's transformation.
+    """The constants of products, fitted to convolutions, and two constants of Winograd's transformation.
 
-    In one kernel it takes ``saving`` times less arithmetic, of the 2.25 times that blocks of 2 x 2 need less.
-    Transforms by themselves move their bytes at ``transform_share`` of the bandwidth.
+    In one kernel, the transformation divides the arithmetic by ``saving``; blocks of 2 x 2 allow at most
+    2.25. Separate transforms move their bytes at ``transform_share`` of the bandwidth.
     """
 
     saving: float
@@ -35,9 +35,9 @@ class ConvolutionConstants(ProductConstants, frozen=True):
 
 
 def stride(convolutions: Convolutions) -> Floats:
-    """Of both directions together, as a factor between the sizes.
+    """The product of the strides in both directions, as the factor between the sizes.
 
-    Without padding, a filter at stride one leaves out its width less one.
+    Without padding, a filter at stride one shortens each side by its width minus one.
     """
     side, out = np.sqrt(convolutions.size), np.sqrt(convolutions.out_size)
     at_one = out > side - np.sqrt(convolutions.taps) + 0.5
@@ -45,7 +45,7 @@ def stride(convolutions: Convolutions) -> Floats:
 
 
 def products(convolutions: Convolutions) -> BatchedProducts:
-    """Output pixels by filters over patches, one product for each group."""
+    """The convolution as products, one per group: output pixels by filters, over patches."""
     groups = convolutions.groups
     pixels, patch = (
         convolutions.images * convolutions.out_size,
@@ -57,7 +57,7 @@ def products(convolutions: Convolutions) -> BatchedProducts:
 
 
 def bytes_moved(convolutions: Convolutions) -> Floats:
-    """Images, weights and results, each once."""
+    """Bytes of images, weights and results, each counted once."""
     groups, element = convolutions.groups, convolutions.element_bytes
     pixels, filters = convolutions.images * convolutions.out_size, convolutions.filters / groups
     read = convolutions.images * convolutions.size * convolutions.channels / groups * element
@@ -66,7 +66,7 @@ def bytes_moved(convolutions: Convolutions) -> Floats:
 
 
 def least_us(convolutions: Convolutions, gpu: LearnedGpu) -> Floats:
-    """A bound that no kernel beats, by any algorithm."""
+    """A lower bound for every kernel, whatever its algorithm, in µs."""
     at_one = (stride(convolutions) <= 1) & (convolutions.taps > 1)
     saving = np.where(at_one, np.where(convolutions.taps <= 9, 4.0, 8.0), 1.0)
     arithmetic = products(convolutions).flops / saving / gpu.flop_per_us
@@ -76,7 +76,7 @@ def least_us(convolutions: Convolutions, gpu: LearnedGpu) -> Floats:
 
 
 def physics_us(convolutions: Convolutions, gpu: LearnedGpu, constants: ConvolutionConstants) -> Floats:
-    """As a product, its patches read once, in µs; where Winograd's transformation applies, by the soonest way."""
+    """The time as a product that reads its patches once, in µs; the fastest way if Winograd's transformation applies."""
     whole, moved = products(convolutions), bytes_moved(convolutions)
     direct = product.plain_us(whole, gpu, constants, moved)
     small = 4 * convolutions.images * _blocks(convolutions, 2)
@@ -93,12 +93,12 @@ def physics_us(convolutions: Convolutions, gpu: LearnedGpu, constants: Convoluti
 
 
 def _blocks(convolutions: Convolutions, edge: int) -> Floats:
-    """Blocks of results of so many pixels in height and width, for one image."""
+    """Number of blocks of ``edge`` x ``edge`` results in one image."""
     return np.ceil(np.sqrt(convolutions.out_size) / edge) ** 2
 
 
 def features(convolutions: Convolutions, gpu: LearnedGpu, physics: Floats) -> Floats:
-    """Features for the departure of a convolution from physics, with one meaning on all GPUs."""
+    """Features for the departure of a convolution from physics. They mean the same on all GPUs."""
     own = [
         np.log2(convolutions.taps),
         stride(convolutions),

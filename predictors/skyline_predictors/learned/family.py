@@ -1,4 +1,4 @@
-"""The families of operators that were learned, each with its own physics: what belongs where, and its sizes."""
+"""The families of learned operators, each with its own physics: membership and sizes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _DIVISIONS = ("div", "sqrt", "reciprocal", "rsqrt")
 
 
 class Family(str, Enum):
-    """Operators whose measured times were learned from together."""
+    """Groups of operators that share one trained model."""
 
     PRODUCT = "product"
     CONVOLUTION = "convolution"
@@ -59,7 +59,7 @@ _ROW_KERNELS = {Family.SOFTMAX: RowKernel.SOFTMAX, Family.NORMALIZATION: RowKern
 
 
 def family_of(shape: OperatorShape) -> Family | None:
-    """That of an operator, None where nothing of its kind was measured."""
+    """The family of an operator. None if no similar operator was measured."""
     family = _OF_CLASS.get(operator_class(shape.operator))
     if family in (Family.PRODUCT, Family.CONVOLUTION):
         backward = "backward" in shape.operator
@@ -83,12 +83,12 @@ def read(family: Family, shapes: Sequence[OperatorShape]) -> Sizes:
 
 
 def part(sizes: Sizes, index: NDArray[np.intp] | NDArray[np.bool_]) -> Sizes:
-    """Some of them."""
+    """The selected sizes."""
     return type(sizes)(*(getattr(sizes, name)[index] for name in sizes.__dataclass_fields__))
 
 
 def physics_us(family: Family, sizes: Sizes, gpu: LearnedGpu, constants: Physics) -> Floats:
-    """Time of each by physics, in µs."""
+    """Time of each operator by physics, in µs."""
     if isinstance(sizes, BatchedProducts):
         return product.physics_us(sizes, gpu, constants.product)
     if isinstance(sizes, Convolutions):
@@ -107,10 +107,11 @@ def least_us(sizes: Sizes, gpu: LearnedGpu) -> Floats:
 
 
 def extents(family: Family, sizes: Sizes) -> Floats:
-    """The sizes of each operator by themselves, as logarithms to the base of 2: one row for each.
+    """The sizes of each operator as logarithms to base 2: one row for each operator.
 
-    Operators that only move bytes take twice as long for twice as many, however many they are: they have none. Work row
-    by row has the length of its rows, which decides how many threads compute one and from where it is read again.
+    The time of operators that only move bytes is proportional to the bytes, so they have no sizes here.
+    Operators that work row by row have the length of a row. It decides how many threads compute a row and
+    which cache serves a second read.
     """
     if isinstance(sizes, BatchedProducts):
         columns = (sizes.batch, sizes.rows, sizes.columns, sizes.inner)
@@ -142,7 +143,7 @@ def _stream(shape: OperatorShape) -> tuple[float, ...]:
 
 @lru_cache(maxsize=1024)
 def _effort(name: str, several: bool) -> float:
-    """That of ``Streams``; ``several`` operands make a power one of two tensors."""
+    """``effort`` of ``Streams``. With ``several`` operands, a power has a tensor as exponent."""
     if any(mark in name for mark in _SERIES):
         return 2.0 + (several and "pow" in name)
     if name.endswith("native_dropout"):

@@ -1,4 +1,4 @@
-"""Finds the constants of the physics: random steps from a fixed seed, each kept where it helps."""
+"""Finds the constants of the physics by random steps from a fixed seed. A step is kept if it reduces the error."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from skyline_predictors.learned.stream import StreamConstants
 
 Floats = NDArray[np.float64]
 _ROWS = 500
-"""Kernels of each GPU that the search looks at."""
+"""Number of kernels of each GPU that the search uses."""
 _TELLING = 0.5
-"""Products count from this on: see ``Measured.telling``."""
+"""Lower limit of ``Measured.telling`` for products and convolutions."""
 _OFFSET_COUNTS = 0.5
-"""Weight of a whole GPU's bias in relation to the scatter of its kernels."""
+"""Weight of a GPU's overall bias relative to the scatter of its kernels."""
 _MEMORY = ("stacked_share", "plain_share")
-"""Memory delivers the same share to all kernels: found from elementwise work, whose sizes are the largest."""
+"""Shares that are fitted to elementwise work, which has the largest sizes. All other kernels use the same."""
 _Constants = TypeVar("_Constants", ProductConstants, StreamConstants)
 
 _PRODUCT = ProductConstants(
@@ -107,7 +107,7 @@ def fitted(
 
 
 def _sample(family: Family, one: KernelMeasurements, chooser: random.Random) -> KernelMeasurements:
-    # That a call was among the shortest tells at which rate caches deliver, but nothing of tiles.
+    # A call of nearly the shortest time informs about the rate of caches, but not about tiles.
     tiled = family in (Family.PRODUCT, Family.CONVOLUTION)
     kept = np.flatnonzero(one.reliable & (one.telling > (_TELLING if tiled else -1.0)))
     chosen = sorted(chooser.sample(range(len(kept)), min(_ROWS, len(kept))))
@@ -126,7 +126,7 @@ def _off(family: Family, physics: Physics, one: KernelMeasurements) -> float:
 def _stepped(
     constants: _Constants, chooser: random.Random, size: float, kept: Sequence[str] = ()
 ) -> _Constants:
-    """One constant multiplied by a random factor, within what it can be; none of those ``kept``."""
+    """The constants with one of them multiplied by a random factor within its bounds. Constants in ``kept`` stay."""
     knobs = _knobs(constants)
     change = chooser.choice([knob for name, knob in knobs.items() if name not in kept])
     factor = math.exp(chooser.gauss(0, size))
@@ -152,7 +152,8 @@ def _knobs(constants: _Constants) -> Mapping[str, Callable[[float], _Constants]]
 
                 knobs[f"{name}.{key}"] = of_key
         elif isinstance(held, RateConstants):
-            # The other rates are those of the schedulers, of whom few were measured, and hot boards among them.
+            # The other rates belong to the schedulers. Few were measured, some of them on hot boards, so they
+            # are not fitted.
             def of_settling(factor: float, held: RateConstants = held) -> _Constants:
                 rates = msgspec.structs.replace(held, settles_us=held.settles_us * factor)
                 return msgspec.structs.replace(constants, rates=rates)

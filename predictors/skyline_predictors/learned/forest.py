@@ -1,4 +1,4 @@
-"""Boosted trees as tables of bits: what a number rules out is looked up, without a library and without walking."""
+"""Boosted trees as tables of bits: lookups of the excluded leaves replace walking, and no library is needed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from skyline.lazy_dataclass import dataclass
 
 _ROWS_AT_ONCE = 64
-"""Few enough that what is looked at stays in the processor's cache."""
+"""Number of rows that are evaluated together: few enough for the working set to stay in the processor's cache."""
 _ALL = np.uint64((1 << 64) - 1)
 _ONE = np.uint64(1)
 _MANTISSA_BITS, _BIAS = 52, 1023
@@ -18,10 +18,10 @@ _MANTISSA_BITS, _BIAS = 52, 1023
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """All nodes that ask for one feature: their thresholds in order, and what is left below, between and above them.
+    """All nodes that compare one feature: their sorted thresholds, and the leaves that remain possible between them.
 
-    ``left`` has a row for each number of thresholds that a value exceeds, and in it by tree the leaves, as bits, that
-    are then still possible.
+    ``left`` has one row for each number of thresholds that a value exceeds. The row holds, by tree, the
+    leaves that are then still possible, as bits.
     """
 
     feature: int
@@ -33,11 +33,12 @@ class _Question:
 class Forest:
     """Complete binary trees of one depth: ``feature`` and ``threshold`` by tree and inner node, ``value`` by leaf.
 
-    Nodes are numbered by level; the children of node i are 2 i + 1 and 2 i + 2, and what is above the threshold goes
-    to the second. The answer is ``base`` plus the values of the leaves that are reached. A tree has 64 leaves at most.
+    Nodes are numbered by level. The children of node i are 2 i + 1 and 2 i + 2; a value above the threshold
+    goes to the second. The answer is ``base`` plus the values of the leaves that are reached. A tree has at
+    most 64 leaves.
 
-    The leaf that is reached is the first that no node rules out: one that sends to its second child rules out all
-    leaves of its first (QuickScorer; Lucchese et al., SIGIR 2015, section 3).
+    The leaf that is reached is the first one that no node excludes. A node that goes to its second child
+    excludes all leaves of its first (QuickScorer; Lucchese et al., SIGIR 2015, section 3).
     """
 
     base: float
@@ -59,7 +60,8 @@ class Forest:
             possible = np.full((len(answers[rows]), trees), _ALL)
             for count, left in exceeded:
                 possible &= left[count[rows]]
-            # The lowest bit that is set, as a number of which the exponent is its place.
+            # Isolates the lowest set bit. As a floating-point number, its exponent is the position of the
+            # bit.
             lowest = (possible & (~possible + _ONE)).astype(np.float64)
             reached = (lowest.view(np.int64) >> _MANTISSA_BITS) - _BIAS
             answers[rows] += values.take(reached + first).sum(axis=1, dtype=np.float64)
@@ -81,7 +83,7 @@ class Forest:
 
 
 def _first_leaves(inner: int) -> NDArray[np.uint64]:
-    """By node, the leaves below its first child, as bits from the first leaf on."""
+    """The leaves below the first child of each node, as bits that start at the first leaf."""
     leaves = inner + 1
     found = np.empty(inner, np.uint64)
     for node in range(inner):

@@ -1,4 +1,4 @@
-"""Training without one GPU, and the error on that one: it decides the weight of a correction."""
+"""Training without one GPU and the error on it, which decides the weight of a correction."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ Floats = NDArray[np.float64]
 _TRUSTS = (0.0, 0.25, 0.5, 0.75, 1.0)
 _TAIL = 0.05
 ROWS, ROWS_LEFT_OUT = 8000, 3000
-"""Kernels of each GPU that trees are grown from: more make them no better."""
+"""Number of kernels of each GPU that trees are grown from. More do not improve the trees."""
 _TESTED = 0.3
 _ENOUGH = 200
-"""Kernels that quantiles are taken of."""
+"""Least number of kernels for quantiles of their own."""
 _TWO_SIDED = 1.645
-"""Standard deviations that nine in ten lie within."""
+"""Half width of the interval that nine in ten values lie in, in standard deviations."""
 _BELIEVED = 0.5
-"""Share of the departure from physics that is learned from contradicted measurements: they end up
-midway between what they say and what physics says."""
+"""Share of the departure from physics that is learned from contradicted measurements. The prediction ends
+midway between the measurement and physics."""
 _FURTHEST = 2.5
-"""Logarithms of corrections beyond that are outliers of the measurement."""
+"""Limit of the logarithms of corrections. Larger values are outliers of the measurement."""
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """One GPU that was left out: what physics and the shared trees of the others say of it."""
+    """One GPU that was left out: its times by physics and their correction by the shared trees of the others."""
 
     measured: KernelMeasurements
     physics_us: Floats
@@ -72,7 +72,7 @@ def grown(
     trees: int = boosting.TREES,
     rows: int = ROWS,
 ) -> Forest:
-    """Trees for the departure from physics; ``own`` ones may tell the GPUs apart. ``rows`` of each GPU are enough."""
+    """Trees for the departure from physics, from ``rows`` kernels of each GPU. ``own`` trees see the generation."""
     chooser = np.random.default_rng(0)
     known = generations(measured)
     features: list[Floats] = []
@@ -91,9 +91,9 @@ def grown(
 
 
 def departure(measured: KernelMeasurements, physics_us: Floats) -> Floats:
-    """Logarithms of the kernels' times over what physics says, as trees should learn them.
+    """Logarithms of kernel times over the times of physics, as training targets.
 
-    A call that is hardly longer than the shortest contradicts a long kernel, but no short one.
+    A call that takes hardly longer than the shortest one limits how long its kernel is, but not how short.
     """
     logs = np.clip(np.log(measured.kernel_us / physics_us), -_FURTHEST, _FURTHEST)
     logs = np.where(logs > 0, measured.telling * logs, logs)
@@ -101,20 +101,20 @@ def departure(measured: KernelMeasurements, physics_us: Floats) -> Floats:
 
 
 def reach(family: Family, measured: Sequence[KernelMeasurements]) -> tuple[list[float], list[float]]:
-    """The least and the largest of each size."""
+    """The least and the largest value of each size."""
     extents = np.concatenate([families.extents(family, one.sizes) for one in measured])
     return extents.min(axis=0).round(2).tolist(), extents.max(axis=0).round(2).tolist()
 
 
 def generations(measured: Sequence[KernelMeasurements]) -> list[str]:
-    """Those of the GPUs, in the order in which the trees number them."""
+    """The GPUs' generations, in the order in which the trees number them."""
     return sorted({one.gpu.generation for one in measured})
 
 
 def left_out(
     family: Family, measured: Sequence[KernelMeasurements], start: Physics, steps: int, trees: int
 ) -> list[Held]:
-    """Each GPU in turn, with constants and so many trees from the others."""
+    """The results for each GPU in turn, with constants and ``trees`` trees from the other GPUs."""
     found: list[Held] = []
     for out in measured:
         others = [one for one in measured if one is not out]
@@ -130,10 +130,10 @@ def left_out(
 
 
 def trust(held: Sequence[Held]) -> float:
-    """The share of the correction that is taken on a GPU that nothing is known of.
+    """The share of the correction that is applied on a GPU of an unknown generation.
 
-    The smallest with which those left out come out no worse than with the best, but for one standard error of the
-    difference: five GPUs are few to choose by (Hastie, Tibshirani and Friedman, "The Elements of Statistical Learning",
+    It is the smallest share whose error on the GPUs left out is within one standard error of the best: five
+    GPUs are few to choose by (Hastie, Tibshirani and Friedman, "The Elements of Statistical Learning",
     §7.10).
     """
     errors = {share: np.array([_off(one, share) for one in held]) for share in _TRUSTS}
@@ -150,7 +150,7 @@ def _off(one: Held, share: float) -> float:
 
 
 def spreads(held: Sequence[Held], share: float) -> list[Spread]:
-    """Interval with nine in ten kernels of the GPUs together, by length; each GPU counts alike."""
+    """Intervals that nine in ten kernels of all GPUs lie in, by length. Each GPU has the same weight."""
     return by_length(
         np.concatenate([one.logs(share) for one in held]),
         np.concatenate([one.measured.weight / one.measured.weight.sum() for one in held]),
@@ -165,18 +165,18 @@ def known_spreads(
     held: Sequence[Held],
     share: float,
 ) -> dict[str, list[Spread]]:
-    """The same for GPUs of each generation that was measured.
+    """The intervals for GPUs of each measured generation.
 
-    Some of the kernels are left out of the trees to see how they scatter, which differs between generations: one for
-    all would be too narrow for some and too wide for others. That says nothing of another board or another day: how
-    far whole GPUs were off when they were left out is added to it, in squares.
+    The scatter is measured on kernels that the trees were not grown from. It differs between generations: one
+    interval for all would be too narrow for some and too wide for others. The scatter does not cover another
+    board or another day. The overall error of GPUs that were left out is therefore added in squares.
     """
     chooser = np.random.default_rng(1)
     tests: list[KernelMeasurements] = []
     rest: list[KernelMeasurements] = []
     for one in measured:
         out = _unlike(family, one, chooser)
-        # A contradicted measurement says nothing of how far measurements scatter.
+        # A contradicted measurement does not show how far measurements scatter.
         tests.append(one.part(out & one.reliable))
         rest.append(one.part(~out))
     forest = grown(family, rest, physics, own=True, trees=150, rows=ROWS_LEFT_OUT)
@@ -205,18 +205,20 @@ def known_spreads(
 
 
 def board_offset(held: Sequence[Held], share: float) -> float:
-    """Logarithm that nine in ten GPUs are off by as a whole, when they are left out.
+    """Half width, as a logarithm, of the interval of the overall errors of nine in ten GPUs that are left out.
 
-    Long kernels count more: calls of the shortest take as long as they do whatever is predicted of their kernels.
+    Long kernels have more weight: the shortest calls take the same time whatever is predicted for their
+    kernels.
     """
     offsets = [weighted_quantile(one.logs(share), one.measured.weight, 0.5) for one in held]
     return _TWO_SIDED * float(np.std(offsets, ddof=1))
 
 
 def _unlike(family: Family, one: KernelMeasurements, chooser: np.random.Generator) -> NDArray[np.bool_]:
-    """Which kernels to leave out: three tenths, but of those that work row by row all of every other octave of lengths.
+    """The kernels to leave out: three tenths. For work row by row, all kernels in every other octave of row lengths.
 
-    Which of several kernels computes a row depends on its length, and lengths in use are few round numbers.
+    The length of a row decides which of several kernels computes it, and the lengths in use are few round
+    numbers.
     """
     if isinstance(one.sizes, Streams) and family is not Family.ELEMENTWISE:
         return np.round(np.log2(one.sizes.length)) % 2 == 0
@@ -224,7 +226,7 @@ def _unlike(family: Family, one: KernelMeasurements, chooser: np.random.Generato
 
 
 def by_length(logs: Floats, weights: Floats, kernel_us: Floats) -> list[Spread]:
-    """Of short, longer and long kernels; where there are too few, those of all."""
+    """Intervals of short, longer and long kernels. The interval of all kernels if a length has too few."""
     which = np.searchsorted(LONGER_US, kernel_us)
     found: list[Spread] = []
     for place in range(len(LONGER_US) + 1):
@@ -235,13 +237,13 @@ def by_length(logs: Floats, weights: Floats, kernel_us: Floats) -> list[Spread]:
 
 
 def quantiles(logs: Floats, weights: Floats) -> Spread:
-    """The factors between which all but a twentieth on each side lie."""
+    """The factors that cut off one twentieth of the weight at each end."""
     low, high = (weighted_quantile(logs, weights, tail) for tail in (_TAIL, 1 - _TAIL))
     return Spread(float(np.exp(min(low, 0.0))), float(np.exp(max(high, 0.0))))
 
 
 def weighted_quantile(values: Floats, weights: Floats, share: float) -> float:
-    """The value that so much of the weight does not exceed."""
+    """The smallest value that reaches this share of the weight."""
     order = np.argsort(values)
     reached = np.cumsum(weights[order]) / weights.sum()
     return float(values[order][np.searchsorted(reached, share)])
@@ -253,7 +255,7 @@ def mean_error(logs: Floats) -> float:
 
 
 def no_surer(found: Sequence[Spread], known: Iterable[Sequence[Spread]]) -> list[Spread]:
-    """A GPU whose generation was not measured is no surer than any that was."""
+    """Intervals for a generation that was not measured: at least as wide as for every measured one."""
     return [
         Spread(min(one.low for one in length), max(one.high for one in length))
         for length in zip(found, *known, strict=True)

@@ -13,18 +13,19 @@ from skyline.predict.gpu_spec import GpuSpec
 from skyline_predictors.devices import gpus
 
 _AT_REST = 0.15
-"""Share of the power at the stated clock that regulators, leakage and memory take: 105 of an H200's 700 W, 66 of an
-A100's 400 W (power with bytes and arithmetic in te42kyfo/gpu-benches, gpu-roofline, by least squares)."""
+"""Share of the power at the stated clock that regulators, leakage and memory take: 105 of an H200's 700 W, 66
+of an A100's 400 W (least squares over power, bytes and arithmetic in te42kyfo/gpu-benches, gpu-roofline)."""
 _LEAST_VOLTAGE = 0.65
-"""Share of the voltage at the highest clock that the lowest clock still needs. Assumed: 0.65 to 0.7 V of 1.05 V."""
+"""Voltage at the lowest clock as a share of the voltage at the highest. Assumed from 0.65 to 0.7 V of 1.05 V."""
 
 
 @cache
 def sustained_clock(gpu: GpuSpec) -> float:
-    """Share of the stated clock that a board's power sustains in float32; 1 where it is no limit, or nothing is known.
+    """Share of the stated clock that a board's power sustains in float32. 1 if power is no limit or is not known.
 
-    Boards of one architecture that are built for speed state the power of a high clock. With less power the clock and
-    the voltage are lower: power is proportional to the clock and to the square of the voltage, with a constant share.
+    Among boards of one architecture, the fastest ones have enough power for a high clock. With less power,
+    clock and voltage are lower: apart from a constant share, power is proportional to the clock and to the
+    square of the voltage.
     """
     alike = _boards(gpu.compute_capability)
     if gpu.vendor != "NVIDIA" or gpu.board_power_watts <= 0 or not alike:
@@ -49,40 +50,44 @@ def _boards(compute_capability: tuple[int, int]) -> Sequence[GpuSpec]:
 _NARROW = frozenset({(7, 0), (7, 2), (7, 5), (8, 0)})
 """Compute capabilities whose schedulers feed 16 lanes of float32 each; all others feed 32."""
 _PAIRED = frozenset({5, 6})
-"""Major compute capabilities whose schedulers may issue two instructions at once (CUDA C++ Programming Guide); cuBLAS
-has the same kernels for them."""
+"""Major compute capabilities whose schedulers can issue two instructions at once (CUDA C++ Programming
+Guide). cuBLAS has the same kernels for both."""
 _STACKED = frozenset({(6, 0), (7, 0), (8, 0), (9, 0), (10, 0)})
-"""Compute capabilities of the parts with stacked memory."""
+"""Compute capabilities of the GPUs with stacked memory."""
 _FIRST_STACKED, _FIRST_DELIVERS = (6, 0), 900 / 732 / 1.5
-"""The first parts with stacked memory deliver less of its stated bandwidth than those after: the V100's 900 GB/s are
-1.5 times what the P100's 732 deliver, by a new memory controller (NVIDIA, "Tesla V100 GPU Architecture", 2017)."""
+"""The first GPUs with stacked memory deliver a smaller share of its stated bandwidth than later ones: the
+V100's 900 GB/s are 1.5 times the delivered rate of the P100's 732, by a new memory controller (NVIDIA, "Tesla
+V100 GPU Architecture", 2017)."""
 _THREADS = {(7, 5): 1024, (8, 6): 1536, (8, 7): 1536, (8, 9): 1536, (12, 0): 1536}
 """Threads that a multiprocessor holds, by compute capability; 2048 on all others (CUDA C++ Programming Guide)."""
 _L1_KB = {
     **{(7, 0): 128, (7, 2): 128, (7, 5): 64, (8, 0): 192, (8, 6): 128, (8, 7): 192, (8, 9): 128},
     **{(9, 0): 256, (10, 0): 256, (10, 3): 256, (12, 0): 128},
 }
-"""KiB of first-level cache of a multiprocessor, by compute capability, where no shared memory is taken from it (CUDA
-C++ Programming Guide). Those before keep no rows: they hold 24 to 48 KiB or do not cache loads at all."""
+"""KiB of first-level cache of a multiprocessor without shared memory, by compute capability (CUDA C++
+Programming Guide). Earlier GPUs do not keep rows in it: they have 24 to 48 KiB or do not cache loads at all."""
 _L2_FOR_ROWS = 0.5
-"""Share of a second level that rows find behind a first one that is too small for them: results pass through it, too.
-No measured GPU has one that is large enough to tell; those of Ada have."""
+"""Share of the second-level cache that serves rows if the first level is too small for them. Results pass
+through it too. No measured GPU has a second level that is large enough to check this; GPUs of the Ada
+generation do."""
 _LANES_AT_BASE = 64
 _L2_BYTES_PER_CLOCK = 64
-"""Bytes that one multiprocessor draws from the second-level cache: the width of its port."""
+"""Bytes that one multiprocessor reads from the second-level cache per clock: the width of its port."""
 
 
 class RateConstants(msgspec.Struct, frozen=True):
-    """Share of its peak that a GPU sustains in float32 arithmetic, one for all.
+    """Shares of its peak that a GPU sustains in float32 arithmetic, the same for all GPUs.
 
-    ``narrow`` and ``wide`` are the shares of the peak that the inner loop of a product can reach, by the lanes that
-    one scheduler feeds. It issues one instruction per clock: where it feeds 16 lanes, a multiply-add occupies them
-    for two clocks, and loads and addresses are issued in between; where it feeds 32, for one, and everything else
-    that is issued takes its place: a sixth and more of what inner loops issue. ``paired`` is the share where it feeds
-    32, but may issue a second instruction along with the first (Maxwell and Pascal): the P100's products reach 0.94 of
-    the peak, its convolutions 0.79. All three are set, not fitted.
+    ``narrow`` and ``wide`` are the shares of the peak that the inner loop of a product can reach, by the
+    number of lanes that one scheduler feeds. A scheduler issues one instruction per clock. With 16 lanes, a
+    multiply-add occupies them for two clocks, so loads and addresses can be issued in between. With 32 lanes
+    it occupies them for one clock, so every other instruction costs arithmetic: at least a sixth of the
+    instructions of inner loops. ``paired`` is the share with 32 lanes if a second instruction can be issued
+    along with the first (Maxwell and Pascal): the P100's products reach 0.94 of the peak, its convolutions
+    0.79. All three are set, not fitted.
 
-    The clock falls to what the board's power sustains over ``settles_us``: shorter kernels are done before.
+    The clock falls to the level that the board's power sustains within ``settles_us``. Shorter kernels end
+    before.
     """
 
     narrow: float
@@ -95,12 +100,13 @@ class RateConstants(msgspec.Struct, frozen=True):
 class LearnedGpu:
     """One GPU in µs and bytes.
 
-    ``lanes`` counts those of a multiprocessor in units of 64. ``flop_per_us`` is the stated peak in float32,
-    ``issued_flop_per_us`` what the schedulers can issue at the stated clock, ``sustained_clock`` the share of it that
-    the board's power sustains. ``bytes_per_us`` is the stated bandwidth, ``delivered_bytes_per_us`` less by what the
-    first stacked memory does not deliver. ``warps_per_us`` are the instructions of a warp that all schedulers issue,
-    ``threads`` those that the GPU holds. ``row_bytes`` are the caches that rows under way stay in: those of all
-    multiprocessors, or the second level. ``maxwell_kernels`` is true where libraries have no others for products.
+    ``lanes`` is the number of lanes of a multiprocessor in units of 64. ``flop_per_us`` is the stated peak in
+    float32, ``issued_flop_per_us`` the rate that the schedulers can issue at the stated clock,
+    ``sustained_clock`` the share of that clock that the board's power sustains. ``bytes_per_us`` is the
+    stated bandwidth. ``delivered_bytes_per_us`` is lower for the first stacked memory. ``warps_per_us`` is
+    the rate of warp instructions of all schedulers, ``threads`` the number of threads that the GPU holds.
+    ``row_bytes`` is the cache for rows in progress: the first level of all multiprocessors, or the second
+    level. ``maxwell_kernels`` is true if libraries have only Maxwell's kernels for products.
     """
 
     multiprocessors: int
@@ -127,7 +133,7 @@ class LearnedGpu:
 
 
 def machine(gpu: GpuSpec, rates: RateConstants) -> LearnedGpu:
-    """That of ``gpu``."""
+    """The physical figures of ``gpu``."""
     clock_per_us = max(1.0, float(gpu.clock_mhz))
     flop_per_us = gpu.tflops_fp32 * 1e6
     delivered = (

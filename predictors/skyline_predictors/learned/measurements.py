@@ -1,4 +1,4 @@
-"""Measured kernels as training sees them: sizes and times by family and GPU, without what timing adds to them."""
+"""Measured kernels as training sees them: sizes and times by family and GPU, without the overhead of timing."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from skyline_predictors.operator_graph import read_rows
 Floats = NDArray[np.float64]
 FILE = "kernels_train.csv.gz"
 _TELLS_FROM, _TELLS_AT = 1.05, 1.35
-"""Between so many times the shortest call, a time tells more and more of how long its kernel is. Calls of the same
-short kernel scatter by less than the first."""
+"""Between these multiples of the shortest call, a time increasingly shows how long its kernel is. Calls of
+the same short kernel scatter by less than the first multiple."""
 _SHORT = 0.03
-"""A kernel that can be done in this part of the shortest call is surely hidden behind the call."""
+"""A kernel that needs less than this share of the shortest call is certainly hidden behind the call."""
 _LONGER_COUNTS = 0.25
-"""Long kernels make up the time of a program: they count more, as this power of their time."""
+"""Exponent of a kernel's time in its weight. Long kernels dominate the time of a program and have more weight."""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelMeasurements:
     """Kernels of one family on one GPU.
 
-    Their shapes, the times of their calls and of themselves, the time of the shortest call, and how
-    much each counts. ``telling`` is 0 where a call is no longer than the shortest: then its kernel is short, nobody
-    knows how short, and ``kernel_us`` is the most that it can be.
+    The shapes, the times of calls and kernels, the time of the shortest call, and the weights. ``telling`` is
+    0 if a call is no longer than the shortest one: its kernel is then short by an unknown amount, and
+    ``kernel_us`` is an upper bound.
     """
 
     gpu: GpuSpec
@@ -49,10 +49,10 @@ class KernelMeasurements:
     weight: Floats
     telling: Floats
     reliable: NDArray[np.bool_]
-    """False for measurements that others of the same contradict: see ``_reliable``."""
+    """False for measurements that other measurements of the same work contradict: see ``_reliable``."""
 
     def part(self, index: NDArray[np.intp] | NDArray[np.bool_]) -> KernelMeasurements:
-        """Some of them."""
+        """The selected kernels."""
         return KernelMeasurements(
             self.gpu,
             families.part(self.sizes, index),
@@ -70,16 +70,17 @@ Calls = dict[str, dict[str, float]]
 
 
 def _reliable(op: str, gpu: str) -> bool:
-    """True where a measurement is typical of such GPUs.
+    """True if a measurement is typical of such GPUs.
 
-    The P4's linear layers ran with kernels made for the generation before it, at a fifth of its peak; the same layers
-    measured again, in data that nothing is learned from, ran at three quarters (the data's own note on defects).
+    The P4's linear layers ran with kernels for the previous generation, at a fifth of its peak. The same
+    layers in another measurement, which is not used for training, ran at three quarters (the data's own note
+    on defects).
     """
     return (op, gpu) != ("linear", "P4")
 
 
 def measured(folders: Sequence[Path]) -> tuple[Sets, Calls, dict[str, int]]:
-    """All float32 kernels of the training files: sets by family, the shortest calls, and rows by GPU.
+    """All float32 kernels of the training files: sets by family, the shortest calls, and numbers of rows by GPU.
 
     A source is a folder with a training file, or a file of ``skyline calibrate``.
     """
@@ -131,12 +132,12 @@ def data_hash(folders: Iterable[Path]) -> dict[str, str]:
 
 
 def _least_us(shape: OperatorShape, gpu: GpuSpec) -> float:
-    """Time of its bytes and its arithmetic at the stated peaks."""
+    """Time of the bytes plus the time of the arithmetic, at the stated peaks."""
     return shape.bytes_moved / (gpu.bandwidth_gb_s * 1e3) + shape.flops / (gpu.tflops_fp32 * 1e6)
 
 
 def _shortest_us(calls: Sequence[float], least: Sequence[float]) -> float:
-    """The call of a kernel that does next to nothing: the median, since the least of many is one that went well."""
+    """The time of a call whose kernel does almost nothing: the median, because the minimum of many calls is luck."""
     times, work = np.array(calls), np.array(least)
     short = times[work < _SHORT * times.min()]
     return float(np.median(short)) if len(short) else float(times.min())

@@ -24,15 +24,15 @@ Floats = NDArray[np.float64]
 RECORD_FILE, WEIGHTS_FILE = "learned.json", "learned.npz"
 FORMAT = 4
 LONGER_US = (50.0, 500.0)
-"""Where kernels are taken to be longer: long ones are surer."""
+"""Limits in µs between short, longer and long kernels. Predictions of long kernels are more certain."""
 _SHARED, _OWN = "shared", "own"
 
 
 class Trained(msgspec.Struct, frozen=True):
-    """Where the weights come from: files with their hashes, rows by GPU, the day, settings, and how it went.
+    """Origin of the weights: files with their hashes, rows by GPU, the day, settings, and errors.
 
-    ``seconds`` are of processor time. ``left_out_error`` is by family and GPU the mean absolute error on it when the
-    others alone were learned from: of physics alone, and corrected.
+    ``seconds`` are of processor time. ``left_out_error`` is, by family and GPU, the mean absolute error on
+    the GPU if only the others are used for training: of physics alone, and corrected.
     """
 
     version: int
@@ -45,15 +45,16 @@ class Trained(msgspec.Struct, frozen=True):
 
 
 class LearnedFigures(msgspec.Struct, frozen=True):
-    """All figures that are no trees.
+    """All figures other than the trees.
 
-    ``reach`` are by family the least and the largest of each size that was learned from, as logarithms to the base of
-    2. ``generations`` are those measured, by family. ``trust`` is the share of the shared correction that is taken on
-    a generation that was not, where there is such a correction. ``known`` are by generation, ``unknown`` for all others
-    the intervals of short, longer and long kernels, as ``LONGER_US`` divides them. ``contradicted`` are by family the
-    generations of which some measurements contradict others, ``unsteady`` those of which no measured board sustains its
-    clock: physics predicts these. ``shortest_us`` is by operator and generation what the shortest measured call takes;
-    under an empty generation, that of any other.
+    ``reach`` is, by family, the least and the largest of each size that was learned from, as logarithms to
+    base 2. ``generations`` are the measured generations by family. ``trust`` is the share of the shared
+    correction that is applied on other generations, if there is such a correction. The intervals of short,
+    longer and long kernels, as ``LONGER_US`` divides them, are ``known`` for measured generations and
+    ``unknown`` for all others. ``contradicted`` are, by family, the generations with measurements that
+    contradict others. ``unsteady`` are the generations of which no measured board sustains its clock: physics
+    alone predicts these. ``shortest_us`` is the time of the shortest measured call by operator and
+    generation. An empty generation stands for all others.
     """
 
     physics: Physics
@@ -70,29 +71,29 @@ class LearnedFigures(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """The figures and the trees of each family: ``shared`` see no GPU, ``own`` see which one."""
+    """The figures, and the trees of each family. ``own`` trees see the GPU's generation, ``shared`` ones do not."""
 
     learned: LearnedFigures
     shared: dict[Family, Forest]
     own: dict[Family, Forest]
 
     def machine(self, family: Family, gpu: GpuSpec) -> LearnedGpu:
-        """The GPU as the physics of the family sees it."""
+        """The GPU as the physics of the family describes it."""
         figures = self.learned.physics
         constants = figures.convolution if family is Family.CONVOLUTION else figures.product
         return machine(gpu, constants.rates)
 
     def is_known(self, family: Family, gpu: LearnedGpu) -> bool:
-        """True where operators of the family were measured on the GPU's generation, at a clock that it keeps."""
+        """True if operators of the family were measured on the GPU's generation, at a clock that it sustains."""
         figures = self.learned
         measured = gpu.generation in figures.generations.get(family, [])
         return measured and gpu.generation not in figures.unsteady.get(family, [])
 
     def kernel_us(self, family: Family, sizes: Sizes, gpu: LearnedGpu) -> tuple[Floats, Floats]:
-        """The times of the kernels in µs, never below what the hardware can do, and factors that widen their intervals.
+        """The times of the kernels in µs, not below the hardware's bound, and factors that widen their intervals.
 
-        Where measurements contradict one another, half of their departure from physics is believed, and the interval
-        extends from physics to all of it. The factors are 1 elsewhere.
+        If measurements contradict one another, half of their departure from physics is applied, and the
+        interval extends from physics to the whole departure. Elsewhere the factors are 1.
         """
         physics = families.physics_us(family, sizes, gpu, self.learned.physics)
         correction = self._correction(family, families.features(sizes, gpu, physics), gpu)
@@ -102,7 +103,7 @@ class Model:
         return np.maximum(families.least_us(sizes, gpu), physics * np.exp(correction)), wider
 
     def _correction(self, family: Family, seen: Floats, gpu: LearnedGpu) -> Floats:
-        """Logarithms of the factors on physics."""
+        """Logarithms of the factors that correct physics."""
         if self.is_known(family, gpu):
             told = with_generation(seen, gpu.generation, self.learned.generations[family])
             return self.own[family].predict(told)
@@ -110,10 +111,10 @@ class Model:
         return trust * self.shared[family].predict(seen) if trust else np.zeros(len(seen))
 
     def within_reach(self, family: Family, sizes: Sizes) -> Floats:
-        """Weight of a correction: one among sizes that were learned from.
+        """Weight of the correction: 1 within the sizes that were learned from.
 
-        Half of it for each doubling beyond: trees say of what is larger than all they have seen what they say of the
-        largest, and physics goes on.
+        It halves with each doubling beyond them. Trees extrapolate with the value at the largest size that
+        they have seen, whereas physics extrapolates properly.
         """
         least, largest = (np.array(one) for one in self.learned.reach[family])
         extents = families.extents(family, sizes)
@@ -121,9 +122,10 @@ class Model:
         return np.asarray(0.5 ** beyond.sum(axis=1))
 
     def spread(self, family: Family, gpu: LearnedGpu, length: int, within: float) -> Spread:
-        """Nine in ten times of short, longer or long kernels lie between these multiples of the answer.
+        """Factors on the answer between which nine in ten times of short, longer or long kernels lie.
 
-        ``within`` is the weight of a correction: where it fades, a measured generation is no surer than any other.
+        ``within`` is the weight of the correction. As it falls, the interval of a measured generation
+        approaches that of others.
         """
         unknown = self.learned.unknown[family][length]
         if not self.is_known(family, gpu):
@@ -134,7 +136,7 @@ class Model:
         )
 
     def shortest_us(self, operator: str, gpu: LearnedGpu | None) -> float:
-        """Shortest time of a call measured from outside: mostly the work of the host."""
+        """Shortest time of a call as timed from outside, in µs. Most of it is the work of the host."""
         table = self.learned.shortest_us
         of_operator = table.get(operator) or table["aten::add"]
         return of_operator.get(gpu.generation if gpu else "", of_operator[""])
@@ -143,8 +145,8 @@ class Model:
 def with_generation(seen: Floats, generation: str, known: Sequence[str]) -> Floats:
     """Features and the generation, for the trees that distinguish GPUs.
 
-    A GPU is known by its generation and nothing else, so that another one of the same is taken for its like, not for
-    what its figures happen to resemble.
+    The generation alone identifies a GPU. Another GPU of the same generation is therefore treated as similar,
+    whatever its other figures are.
     """
     place = float(known.index(generation))
     return np.concatenate([seen, np.full((len(seen), 1), place)], axis=1)
@@ -152,7 +154,7 @@ def with_generation(seen: Floats, generation: str, known: Sequence[str]) -> Floa
 
 @cache
 def shipped() -> Model:
-    """The model that is in the package."""
+    """The model that ships with the package."""
     folder = files("skyline_predictors.learned")
     return read(folder.joinpath(RECORD_FILE).read_bytes(), folder.joinpath(WEIGHTS_FILE).read_bytes())
 

@@ -1,4 +1,4 @@
-"""The predictor that was trained on measured kernels; what nobody measured goes to the analytical model."""
+"""The predictor trained on measured kernels. The analytical model predicts operators that nobody measured."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from skyline_predictors.learned.model import LONGER_US, Model, shipped
 from skyline_predictors.roofline import Roofline
 
 _LEAST_US = 2.0
-"""No kernel is done sooner than this, however little it does."""
+"""No kernel is faster than this, however little it does."""
 _TF32_SINCE = (8, 0)
 
 
 class LearnedPredictor:
-    """The predictor. ``model`` replaces the one that ships, for tests and training; the rest goes to ``otherwise``."""
+    """The predictor. ``model`` replaces the shipped one for tests and training; ``otherwise`` predicts the rest."""
 
     name = "learned"
 
@@ -37,7 +37,7 @@ class LearnedPredictor:
 
     @property
     def _model(self) -> Model:
-        # Read when first asked: the name of a predictor should cost nothing.
+        # Loaded on first use, so that the name of the predictor costs no time.
         return self._given or shipped()
 
     def basis(self, device: GpuSpec) -> str:
@@ -55,19 +55,19 @@ class LearnedPredictor:
         )
 
     def predict(self, shapes: Sequence[OperatorShape], device: GpuSpec) -> Sequence[OperatorTime]:
-        """The time of each shape as PyTorch runs it by default: float32 convolutions with TF32 where there is any."""
+        """The time of each shape as PyTorch runs it by default: float32 convolutions use TF32 if the GPU has it."""
         tf32 = device.tflops_tf32 is not None and device.compute_capability >= _TF32_SINCE
         return self._answers(shapes, device, plain_convolutions=not tf32 or device.vendor != "NVIDIA")
 
     def measured_us(self, shapes: Sequence[OperatorShape], device: GpuSpec) -> list[float]:
-        """Time of each by itself in µs as measured from outside, without TF32, like the data."""
+        """Time of each operator alone in µs as timed from outside, without TF32, like the data."""
         answers = self._answers(shapes, device, plain_convolutions=True)
         kernels = np.array([answer.time_us.value for answer in answers])
         found: list[float] = shown_us(kernels, self.shortest_us(shapes, device)).tolist()
         return found
 
     def shortest_us(self, shapes: Sequence[OperatorShape], device: GpuSpec) -> NDArray[np.float64]:
-        """Shortest time of each in µs as measured from outside, in any number format: mostly the work of the host."""
+        """Shortest time of each operator in µs as timed from outside, in any format: mostly work of the host."""
         machine = self._model.machine(Family.PRODUCT, device)
         return np.array([self._model.shortest_us(shape.operator, machine) for shape in shapes])
 
@@ -89,7 +89,7 @@ class LearnedPredictor:
         return [answer for answer in answers if answer is not None]
 
     def _unlearned(self, shapes: Sequence[OperatorShape], gpu: GpuSpec) -> list[OperatorTime]:
-        """Operators of which nothing was measured; lookups by element take at least the time of their instructions."""
+        """Times of operators without measurements. Lookups by element take at least their instructions' time."""
         machine = self._model.machine(Family.ELEMENTWISE, gpu)
         found: list[OperatorTime] = []
         for shape, time in zip(shapes, self._otherwise.predict(shapes, gpu), strict=True):

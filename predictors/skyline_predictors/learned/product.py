@@ -1,8 +1,8 @@
-"""Matrix products: how long physics says they run, and what tells how far a real one departs from that.
+"""Matrix products: their time by physics, and the features of their departure from it.
 
-Tiles and waves after Yan, Wang and Chu, "Demystifying Tensor Cores to Optimize Half-Precision Matrix Multiply"
-(IPDPS 2020) and Li et al., "Path Forward Beyond Simulators" (MICRO 2023): a library computes the output in tiles that
-are handed out to multiprocessors in waves, the last of which costs as much as a full one.
+Tiles and waves follow Yan, Wang and Chu, "Demystifying Tensor Cores to Optimize Half-Precision Matrix
+Multiply" (IPDPS 2020) and Li et al., "Path Forward Beyond Simulators" (MICRO 2023). A library computes the
+output in tiles. The multiprocessors take them in waves, and the last wave costs as much as a full one.
 """
 
 from __future__ import annotations
@@ -22,25 +22,24 @@ _SPLITS = (1, 4, 16)
 _LEAST_INNER = 128
 _MAXWELL_BATCHED = ((64, 128), (128, 64))
 _MAXWELL_LAYERS = ((32, 128), (128, 32))
-"""Tiles of cuBLAS's kernels for Maxwell, which Pascal runs, too: of batched products all on P100 and P4, of linear
-layers most. A product that is no batch is taken for a layer."""
+"""Tiles of cuBLAS's kernels for Maxwell, which Pascal runs too. On P100 and P4 all batched products and most
+linear layers use them. A product without a batch is treated as a linear layer."""
 _LIKE = {(32, 128): 8192, (128, 32): 8192}
-"""Tiles whose arithmetic runs like that of larger ones. Memory bounds them: of the P100 they reach 6.2 to 6.8 TFLOP/s
-of 9.3, and 0.7 of the bandwidth."""
+"""Area of the larger tiles that have the same arithmetic rate as these. Memory limits them: on the P100 they
+reach 6.2 to 6.8 of 9.3 TFLOP/s, and 0.7 of the bandwidth."""
 _ELEMENT = 4
 
 
 class ProductConstants(msgspec.Struct, frozen=True):
     """Fitted constants, one set for all GPUs.
 
-    ``tile_share`` is how fast a multiprocessor full of tiles of so many elements runs, as a share of what it
-    can issue. ``fill`` are the steps of the inner dimension that starting and ending a tile costs. A multiprocessor
-    with 64 lanes holds ``resident`` elements of tiles; with fewer than ``saturating`` it runs slower, as the power
-    ``lone``.
-    ``turn_us`` is what passes between the tiles of one place, for the first operands to come and the last results to
-    leave, which no arithmetic hides. ``split_us`` is the further launch of a product whose inner dimension is cut,
-    ``overlap`` the power with which arithmetic and traffic combine, ``exposed`` the share of the time of writing
-    results that nothing hides.
+    ``tile_share`` is the rate of a multiprocessor full of tiles of this many elements, as a share of its
+    issue rate. ``fill`` is the cost of starting and ending a tile, in steps of the inner dimension. A
+    multiprocessor with 64 lanes holds ``resident`` elements of tiles. With fewer than ``saturating`` elements
+    it runs slower, by the power ``lone``. ``turn_us`` is the time between consecutive tiles in one place: the
+    first operands arrive and the last results leave, and no arithmetic hides it. ``split_us`` is the further
+    launch of a product with a split inner dimension, ``overlap`` the power with which arithmetic and traffic
+    combine, ``exposed`` the share of the time of writing results that nothing hides.
     """
 
     rates: RateConstants
@@ -58,7 +57,7 @@ class ProductConstants(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class BatchedProducts:
-    """``batch`` products of (rows x inner) and (inner x columns), one for each place of the arrays."""
+    """``batch`` products of (rows x inner) and (inner x columns): one array element for each operator."""
 
     batch: Floats
     rows: Floats
@@ -67,22 +66,22 @@ class BatchedProducts:
 
     @property
     def flops(self) -> Floats:
-        """A multiply-add counts as two."""
+        """Number of floating-point operations. A multiply-add counts as two."""
         return 2 * self.batch * self.rows * self.columns * self.inner
 
     @property
     def left_bytes(self) -> Floats:
-        """All left operands."""
+        """Bytes of all left operands."""
         return _ELEMENT * self.batch * self.rows * self.inner
 
     @property
     def right_bytes(self) -> Floats:
-        """All right operands."""
+        """Bytes of all right operands."""
         return _ELEMENT * self.batch * self.inner * self.columns
 
     @property
     def out_bytes(self) -> Floats:
-        """All results."""
+        """Bytes of all results."""
         return _ELEMENT * self.batch * self.rows * self.columns
 
     @property
@@ -92,13 +91,13 @@ class BatchedProducts:
 
 
 def least_us(products: BatchedProducts, gpu: LearnedGpu) -> Floats:
-    """A bound that no kernel beats: the stated peak, and the stated bandwidth for all that the cache cannot hold."""
+    """A lower bound for every kernel in µs: the stated peak, and the bandwidth for bytes beyond the cache."""
     beyond = np.maximum(0.0, products.total_bytes - gpu.l2_bytes)
     return np.maximum(products.flops / gpu.flop_per_us, beyond / gpu.bytes_per_us)
 
 
 def physics_us(products: BatchedProducts, gpu: LearnedGpu, constants: ProductConstants) -> Floats:
-    """With the best of the tiles that the library has, in µs."""
+    """Time with the best of the tiles that the library has, in µs."""
     best = np.full(products.rows.shape, np.inf)
     power = constants.overlap
     for tile, offered in _library(products, gpu):
@@ -113,9 +112,9 @@ def physics_us(products: BatchedProducts, gpu: LearnedGpu, constants: ProductCon
 def plain_us(
     products: BatchedProducts, gpu: LearnedGpu, constants: ProductConstants, bytes_moved: Floats | None = None
 ) -> Floats:
-    """With the best of all tiles, in µs, where caches hold what is read again: for convolutions, whose patches overlap.
+    """Time with the best of all tiles if caches serve repeated reads, in µs. For convolutions, whose patches overlap.
 
-    ``bytes_moved`` is given where operands are not read as they are.
+    ``bytes_moved`` is given if the operands are not read in this form.
     """
     best = np.full(products.rows.shape, np.inf)
     for split in _SPLITS:
@@ -131,7 +130,7 @@ def plain_us(
 def _library(
     products: BatchedProducts, gpu: LearnedGpu
 ) -> Iterator[tuple[tuple[int, int], NDArray[np.bool_]]]:
-    """Tiles, each with the products that it is offered for."""
+    """Tiles, each with a mask of the products that can use it."""
     batched = products.batch > 1
     if not gpu.maxwell_kernels:
         yield from ((tile, np.ones_like(batched)) for tile in TILES)
@@ -166,7 +165,7 @@ def _sustained_us(
 
 
 def _share(constants: ProductConstants, tile: tuple[int, int]) -> float:
-    """Larger tiles load fewer operands for each multiply-add: they are no slower than smaller ones."""
+    """Rate of a tile. Larger tiles load fewer operands per multiply-add, so they are never slower."""
     area = _LIKE.get(tile, tile[0] * tile[1])
     return max(share for smaller, share in constants.tile_share.items() if smaller <= area)
 
@@ -174,7 +173,7 @@ def _share(constants: ProductConstants, tile: tuple[int, int]) -> float:
 def _reread_us(
     products: BatchedProducts, gpu: LearnedGpu, constants: ProductConstants, tile: tuple[int, int]
 ) -> Floats:
-    """Each tile reads its operands: from memory, unless those of the products under way stay in the second level."""
+    """Time of the tiles' reads from memory. Operands of products in progress may stay in the second-level cache."""
     rows, columns = tile
     of_each = np.ceil(products.rows / rows) * np.ceil(products.columns / columns)
     moved = products.batch * of_each * (rows + columns) * products.inner * _ELEMENT
@@ -186,7 +185,7 @@ def _reread_us(
 
 
 def _stretch(times_us: Floats, gpu: LearnedGpu) -> Floats:
-    """Factor on kernels that are long enough for the clock to fall to what the power sustains."""
+    """Factor on kernel times. Long kernels run at the lower clock that the board's power sustains."""
     return np.asarray(1.0 + (1 / gpu.sustained_clock - 1) * times_us / (times_us + gpu.settles_us))
 
 
@@ -215,7 +214,7 @@ def _with_tile(
 
 
 def features(products: BatchedProducts, gpu: LearnedGpu, physics: Floats) -> Floats:
-    """Features for the departure of a product from physics: ratios and sizes, no GPU."""
+    """Features for the departure of a product from physics: ratios and sizes, without the GPU's identity."""
     arithmetic = products.flops / gpu.issued_flop_per_us
     traffic = products.total_bytes / gpu.bytes_per_us
     columns = [
@@ -242,5 +241,5 @@ def features(products: BatchedProducts, gpu: LearnedGpu, physics: Floats) -> Flo
 
 
 def _alignment(size: Floats) -> Floats:
-    """Number of times that a size can be halved, up to 7: wide loads and whole tiles need multiples."""
+    """Number of times that a size can be halved, at most 7. Wide loads and whole tiles need such multiples."""
     return sum((size % (1 << step) == 0).astype(float) for step in range(1, 8)) + np.zeros_like(size)

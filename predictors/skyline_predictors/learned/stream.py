@@ -1,4 +1,4 @@
-"""Work that only moves bytes: elementwise operators, and softmax and normalisation, which do so row by row."""
+"""Work that only moves bytes: elementwise operators, and softmax and normalisation, which work row by row."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ from skyline_predictors.learned.machine import LearnedGpu
 
 Floats = NDArray[np.float64]
 _LONG_ROW = 1024
-"""Longer rows of softmax do not fit into the registers of a warp."""
+"""Rows of softmax beyond this length do not fit into the registers of a warp."""
 _NORM_THREADS, _SOFTMAX_THREADS = 128.0, 512.0
 _NORM_AGAIN, _SOFTMAX_AGAIN = 0.5, 1.0
-"""Bytes that are read again, as a share of those read and written once. Normalisation reads a row for its mean and
-variance, then to apply them; softmax over long rows for the maximum, for the sum, and to divide by it (PyTorch's
-kernels)."""
+"""Bytes that are read again, as a share of those read and written once. Normalisation reads a row for its
+mean and variance, then again to apply them. Softmax reads long rows for the maximum, for the sum, and to
+divide by it (PyTorch's kernels)."""
 _HELD, _CLIFF = 0.75, 6.0
-"""Rows that come again in turn are all found in a cache of which they take less than the first, and none in a smaller
-one: caches replace what was used longest ago. The second is how steep that is."""
+"""Rows that are read again in turn are all found in a cache if they take less than the first figure, a share
+of its size. In a smaller cache none are found, because caches evict the data used longest ago. The second
+figure is the steepness of this change."""
 _WARP, _ELEMENT = 32, 4
 _OVERLAP = 3.0
-"""Bytes and instructions combine as the norm of this power: where both take alike long, they hinder each other."""
+"""The power of the norm that combines bytes and instructions: if both take equally long, they slow each other
+down."""
 
 
 class RowKernel(Enum):
@@ -38,12 +40,12 @@ class RowKernel(Enum):
 class StreamConstants(msgspec.Struct, frozen=True):
     """Fitted constants, one set for all GPUs.
 
-    ``stacked_share`` and ``plain_share`` are the shares of the bandwidth that stacked memory (HBM) and other memory
-    deliver. ``usable`` is how much of the second-level cache serves data that come again, ``l2_share`` the share of its
-    ports that they come at. ``least_us`` is the shortest kernel.
+    ``stacked_share`` and ``plain_share`` are the shares of the bandwidth that stacked memory (HBM) and other
+    memory deliver. ``usable`` is the share of the second-level cache that serves repeated reads, ``l2_share``
+    the share of its ports' rate that these reads reach. ``least_us`` is the time of the shortest kernel.
 
-    Of kernels that work row by row, each warp issues ``each`` instructions for 32 elements, and ``lead`` for a row,
-    mostly to combine what its threads found.
+    In kernels that work row by row, each warp issues ``each`` instructions for 32 elements, and ``lead``
+    instructions for a row, mostly to combine the results of its threads.
     """
 
     stacked_share: float
@@ -57,10 +59,10 @@ class StreamConstants(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Streams:
-    """Operators over ``elements`` in rows of ``length``, reading and writing ``bytes_moved`` in all.
+    """Operators over ``elements`` in rows of ``length``, which read and write ``bytes_moved`` in total.
 
-    ``effort`` tells arithmetic that takes longer than the next number takes to come: 1 for a division, 2 for what
-    goes by series (powers, tanh, the error function), else 0.
+    ``effort`` grades arithmetic that takes longer than the next number takes to arrive: 1 for a division, 2
+    for series (powers, tanh, the error function), else 0.
     """
 
     elements: Floats
@@ -70,12 +72,12 @@ class Streams:
 
 
 def least_us(streams: Streams, gpu: LearnedGpu) -> Floats:
-    """A bound that no kernel beats: the stated bandwidth for all that the cache cannot hold."""
+    """A lower bound for every kernel, in µs: the stated bandwidth for all bytes that the cache cannot hold."""
     return np.maximum(0.0, streams.bytes_moved - gpu.l2_bytes) / gpu.bytes_per_us
 
 
 def physics_us(streams: Streams, gpu: LearnedGpu, constants: StreamConstants, kernel: RowKernel) -> Floats:
-    """Bytes at the rate of the level that they come from, or what is issued for rows if that takes longer, in µs."""
+    """Time of the bytes at the rate of their memory level, or of the rows' instructions if that is longer, in µs."""
     share = constants.stacked_share if gpu.stacked_memory else constants.plain_share
     from_memory = 1.0 / (1.0 + (constants.usable * gpu.l2_bytes / streams.bytes_moved) ** 2)
     rows = _rows(streams, gpu, constants, kernel)
@@ -88,7 +90,7 @@ def physics_us(streams: Streams, gpu: LearnedGpu, constants: StreamConstants, ke
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """By how much reading rows again multiplies the bytes, and the instructions that all warps together issue."""
+    """The factor by which repeated reads of rows multiply the bytes, and the number of instructions of all warps."""
 
     reads: Floats
     instructions: Floats
@@ -99,12 +101,13 @@ def _rows(streams: Streams, gpu: LearnedGpu, constants: StreamConstants, kernel:
     if kernel is RowKernel.NONE:
         return _Rows(np.ones_like(length), np.zeros_like(length))
     if kernel is RowKernel.NORM:
-        # A block for each row, whose threads take four elements at a time.
+        # One block computes a row. Its threads take four elements at a time.
         threads = np.full_like(length, _NORM_THREADS)
         lanes = np.ceil(length / _NORM_THREADS) * _NORM_THREADS
         again = np.full_like(length, _NORM_AGAIN)
     else:
-        # A warp for each row up to the next power of two; blocks for longer ones, which read them again.
+        # Short rows: one warp per row, padded to a power of two. Longer rows: one block each, which reads
+        # them again.
         padded = 2.0 ** np.ceil(np.log2(np.maximum(_WARP, length)))
         short = length <= _LONG_ROW
         threads = np.where(short, _WARP, np.minimum(_SOFTMAX_THREADS, padded / 8))
@@ -118,7 +121,7 @@ def _rows(streams: Streams, gpu: LearnedGpu, constants: StreamConstants, kernel:
 
 
 def features(streams: Streams, gpu: LearnedGpu, physics: Floats) -> Floats:
-    """Features for the departure of an operator from physics: ratios and sizes, no GPU."""
+    """Features for the departure of an operator from physics: ratios and sizes, without the GPU's identity."""
     rows = streams.elements / streams.length
     padded = 2.0 ** np.ceil(np.log2(np.maximum(1.0, streams.length)))
     columns = [

@@ -47,15 +47,16 @@ from skyline_predictors.learned.model import LearnedFigures, Model, Trained
 
 _STEPS, _STEPS_LEFT_OUT = 1200, 400
 _SEEDS = (1, 2, 3)
-"""The search does not always get to the same place: the best of several."""
+"""Seeds of the search. Its result depends on the seed, so the best of several is used."""
 _TREES_LEFT_OUT = 150
 _CORRECTED = (Family.CONVOLUTION,)
-"""Families of which what trees learn of some GPUs holds for others. Of the rest it made GPUs that were left out no
-better by half a point."""
+"""Families whose correction carries over from some GPUs to others. For the other families it improved the
+error on GPUs that were left out by less than half a percentage point."""
 _OWN_CLOCK = 0.75
-"""Share of its stated clock that a board has to sustain for its measured products to correct physics. New shapes on the
-A100-40GB (0.86) are predicted better with the correction (bmm 13.8 to 9.4 %, linear 6.6 to 4.9 %), on the T4 (0.51),
-whose clock depends on its temperature, worse (20.0 to 24.3 %, 8.4 to 16.6 %). Any limit between them does the same."""
+"""Share of its stated clock that a board has to sustain for its measured products to correct physics. The
+correction improves the prediction of new shapes on the A100-40GB (0.86; bmm 13.8 to 9.4 %, linear 6.6 to 4.9
+%). It worsens it on the T4 (0.51; 20.0 to 24.3 %, 8.4 to 16.6 %), whose clock depends on its temperature. Any
+limit between them has the same effect."""
 _OWN_DATA = Path(__file__).resolve().parents[2] / "data"
 
 
@@ -87,7 +88,7 @@ def main(arguments: list[str] | None = None) -> int:
 class _Fit:
     """The fit of one family; ``physics`` holds the constants of all families up to it.
 
-    ``shared`` are None where leaving out GPUs showed that their correction does not carry over.
+    ``shared`` is None if the correction does not carry over to GPUs that were left out.
     """
 
     physics: Physics
@@ -97,7 +98,7 @@ class _Fit:
 
 
 def train(folders: list[Path]) -> Model:
-    """All families, from the training files in the folders."""
+    """Train all families on the training files in the folders."""
     began = time.process_time()
     sets, calls, rows = measured(folders)
     fits = _fits(sets, tuple(sets), _STEPS, _SEEDS)
@@ -134,7 +135,7 @@ def train(folders: list[Path]) -> Model:
 
 
 def model_for_others(sets: Sets, shortest_us: Calls) -> Model:
-    """A model for generations that the sets lack: no trees know a GPU, and nothing is said of how sure it is."""
+    """A model for generations without measurements: without trees of known GPUs, and with a default uncertainty."""
     record = Trained(models.FORMAT, "", {}, {}, {}, 0.0, {})
     unmeasured: dict[Family, list[str]] = {family: [] for family in sets}
     unsure = {family: [Spread(0.5, 2.0)] * (len(models.LONGER_US) + 1) for family in sets}
@@ -144,18 +145,18 @@ def model_for_others(sets: Sets, shortest_us: Calls) -> Model:
 
 
 def unsteady(kernels: Sequence[KernelMeasurements]) -> list[str]:
-    """Generations of which no measured board will run at the clock that it ran at."""
+    """Generations without any measured board that sustains the clock of its measurement."""
     steady = generations([one for one in kernels if sustained_clock(one.gpu) >= _OWN_CLOCK])
     return [one for one in generations(kernels) if one not in steady]
 
 
 def _contradicted(kernels: Sequence[KernelMeasurements]) -> list[str]:
-    """Generations that some measurements are not typical of."""
+    """Generations with measurements that are not typical of them."""
     return generations([one for one in kernels if not one.reliable.all()])
 
 
 def _fits(sets: Sets, left_out_too: Sequence[Family], steps: int, seeds: Sequence[int]) -> dict[Family, _Fit]:
-    """Those of all families; of some, each GPU is also left out."""
+    """The fits of all families. For families in ``left_out_too``, each GPU is also left out once."""
     physics = START
     found: dict[Family, _Fit] = {}
     for family in sorted(sets, key=lambda one: one.value):

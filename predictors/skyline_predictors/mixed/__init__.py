@@ -1,1 +1,1 @@
-"""Operator times in the formats that matrix units multiply in, by layout, compiled or not."""
+"""Operator times in the number formats of matrix units, by layout, compiled or not."""

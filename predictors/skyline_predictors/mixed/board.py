@@ -1,4 +1,4 @@
-"""The rates of arithmetic and of memory that a board sustains within its power limit."""
+"""The rates of arithmetic and memory that a board sustains within its power limit."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _PROCESS = {
     "Ada": "5nm",
     "Hopper": "5nm",
 }
-"""By what process the chips of an architecture are made; later ones by that of 5 nm."""
+"""Manufacturing process of each architecture's chips. Later architectures use the figures of 5 nm."""
 _STACKED_MEMORY = frozenset({(7, 0), (8, 0), (9, 0), (10, 0), (10, 3)})
 """Compute capabilities of boards with HBM, whose memory takes little of the power."""
 
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """One GPU: flop and bytes per µs in one number format, and what its multiprocessors and caches are.
+    """One GPU: flop and bytes per µs in one number format, and the size of its multiprocessors and caches.
 
-    ``plain_flop_per_us`` is arithmetic in float32 outside of the matrix units.
+    ``plain_flop_per_us`` is the rate of float32 arithmetic outside the matrix units.
     """
 
     multiprocessors: float
@@ -42,7 +42,7 @@ class Board:
 
 
 def board(gpu: GpuSpec, number_format: str, constants: Mapping[str, float]) -> Board:
-    """The sustained rates of a GPU in a format."""
+    """The sustained rates of a GPU in a number format."""
     process = _process(gpu)
     watts = (1 - _AT_REST_SHARE) * gpu.board_power_watts if gpu.board_power_watts > 0 else 1e6
     peak = peak_tflops(gpu, number_format) * 1e6
@@ -62,7 +62,7 @@ def board(gpu: GpuSpec, number_format: str, constants: Mapping[str, float]) -> B
 
 
 def _memory(gpu: GpuSpec, watts: float, constants: Mapping[str, float]) -> float:
-    """Bytes per µs. With graphics memory, moving bytes takes power that a board of many chips and few watts lacks."""
+    """Bytes per µs. The power limit of a board can reduce the bandwidth of graphics memory."""
     stated = gpu.bandwidth_gb_s * 1e3
     if gpu.compute_capability in _STACKED_MEMORY:
         return stated
@@ -76,7 +76,7 @@ def _process(gpu: GpuSpec) -> str:
 
 
 def _matrix_per_watt(gpu: GpuSpec, number_format: str, constants: Mapping[str, float], process: str) -> float:
-    """Flop per µs and watt: of matrix units, or of plain arithmetic where the format has none."""
+    """Flop per µs and watt of the matrix units, or of plain arithmetic if they lack the format."""
     if not _on_units(gpu, number_format):
         return constants[f"plain_gflop_per_watt_{process}"] * 1e3
     factor = 2.0 if number_format.startswith("float8") else 0.5 if number_format == "tfloat32" else 1.0

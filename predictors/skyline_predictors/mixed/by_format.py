@@ -1,4 +1,4 @@
-"""Asks the predictor that knows the number format best: one for plain float32, one for what matrix units multiply."""
+"""Selects the predictor by number format: one for plain float32, one for the formats of matrix units."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from skyline_predictors.shape_reading import deciding_format
 
 _FIRST_UNITS = (7, 0)
 _OF_FEW_CHANNELS = (CallKind.GROUPED, CallKind.DEPTHWISE)
-"""The formulas of these convolutions scale with the format's peak."""
+"""Their formulas scale with the peak of the format, so they hold for float32 too."""
 _MULTIPLYING = CONVOLUTIONS | {CallKind.PRODUCT, CallKind.ATTENTION}
 
 
 class ByFormat:
-    """The predictor. One model predicts all of a step that multiplies in 16 bits, its float32 parts as well."""
+    """The predictor. In a step that multiplies in 16 bits, one model predicts all operators, including float32 ones."""
 
     name = "mixed"
 
@@ -64,9 +64,9 @@ class ByFormat:
         return [next(told[one]) for one in on_units]
 
     def measured_us(self, shapes: Sequence[OperatorShape], device: GpuSpec) -> list[float]:
-        """Time of each by itself in µs as measured from outside; float32 without TF32, like the data.
+        """Time of each operator alone in µs as timed from outside; float32 without TF32, like the data.
 
-        In 16 bits the host's work around the kernel is that of the same call in float32.
+        In 16 bits, the host's work around the kernel is assumed to be the same as in float32.
         """
         measured = getattr(self._plain, "measured_us", None)
         if measured is not None and not is_narrow(shapes, device):
@@ -79,25 +79,25 @@ class ByFormat:
 
 
 def is_narrow(shapes: Sequence[OperatorShape], device: GpuSpec) -> bool:
-    """True if some of these multiply in 16 bits: one model then predicts them all."""
+    """True if some of these multiply in 16 bits. One model then predicts all of them."""
     return has_units(device) and any(
         _multiplied_in(shape, device) not in ("", MEASURED, "tfloat32") for shape in shapes
     )
 
 
 def has_units(device: GpuSpec) -> bool:
-    """True for devices whose matrix units the formulas describe."""
+    """True for devices with matrix units that the formulas describe."""
     return device.vendor == "NVIDIA" and device.compute_capability >= _FIRST_UNITS
 
 
 def _multiplied_in(shape: OperatorShape, device: GpuSpec) -> str:
-    """The format of a call that multiplies, empty for others."""
+    """The format in which a call multiplies. Empty for calls that do not multiply."""
     kind, _ = read_call(shape)
     return unit_format(shape, kind, device) if kind in _MULTIPLYING else ""
 
 
 def _is_unmeasured(shape: OperatorShape) -> bool:
-    """True for calls that the measured kernels in float32 do not contain, and the formulas do."""
+    """True for calls that the formulas cover and the measured float32 kernels do not contain."""
     kind, _ = read_call(shape)
     return kind in _OF_FEW_CHANNELS or (kind is CallKind.BATCH_NORM and shape.layout == "channels last")
 
@@ -107,12 +107,12 @@ def _chosen(shapes: Sequence[OperatorShape], on_units: Sequence[bool], which: bo
 
 
 _HELD_BYTES = 100 << 10
-"""A smaller channel stays in its block between the two passes over it, and this limit does not hold."""
+"""The limit does not apply to smaller channels, which stay in their block between the two passes."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Rates:
-    """Bytes per µs of one block, and of one multiprocessor with several; ``tensors`` are read and written."""
+    """Bytes per µs of one block, and of one multiprocessor with several. ``tensors`` is the number read and written."""
 
     tensors: int
     block: float
@@ -127,11 +127,12 @@ _BACKWARD = _Rates(3, 7.9e3, 14.0e3)
 def with_channel_blocks(
     shapes: Sequence[OperatorShape], times: Sequence[OperatorTime], device: GpuSpec
 ) -> list[OperatorTime]:
-    """The times, those of batch normalization no shorter than its blocks take.
+    """The times, with a lower bound for batch normalization that has one block per channel.
 
     cuDNN normalizes images in channels-first layout with one block per channel (kernels ``bn_fw_tr_1C11`` and
-    ``bn_bw_1C11``). With fewer channels than multiprocessors the rest of the GPU idles, and one block cannot move data
-    as fast as its share of the memory would. GPUs with less bandwidth per multiprocessor never reach this limit.
+    ``bn_bw_1C11``). If there are fewer channels than multiprocessors, the rest of the GPU idles, and one
+    block cannot move data at its share of the memory's rate. GPUs with less bandwidth per multiprocessor
+    never reach this limit.
     """
     if device.bandwidth_gb_s * 1e3 <= _FORWARD.multiprocessor * device.multiprocessors:
         return list(times)
@@ -139,7 +140,7 @@ def with_channel_blocks(
 
 
 def least_us(shape: OperatorShape, device: GpuSpec) -> float:
-    """Least time of the call in µs; 0 for other calls, for channels last and for small channels."""
+    """Least time of the call in µs. 0 for other calls, for channels last and for small channels."""
     if read_call(shape)[0] is not CallKind.BATCH_NORM or shape.layout:
         return 0.0
     images = max((size for size in shape.inputs if len(size) > 2), key=prod, default=())

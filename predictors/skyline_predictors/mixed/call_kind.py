@@ -1,4 +1,4 @@
-"""The kind of kernel that an operator runs: each has one formula for its time."""
+"""The kind of kernel that an operator runs. Each kind has one formula for its time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from skyline.trace.record import OperatorShape
 
 
 class CallKind(str, Enum):
-    """Kinds with a formula each."""
+    """Kinds of kernels, each with a formula."""
 
     PRODUCT = "product"
     CONVOLUTION = "convolution"
@@ -77,13 +77,13 @@ def _kind_of(operator: str) -> CallKind:
 
 
 def call_kind(shape: OperatorShape) -> CallKind:
-    """The kind of an operator call; the groups of a convolution decide its kind."""
+    """The kind of an operator call. The number of groups decides the kind of a convolution."""
     kind = _kind_of(shape.operator)
     if kind is CallKind.CONVOLUTION:
         output, image, weight = convolution_tensors(shape)
         if not image:
             return CallKind.PRODUCT if shape.flops else CallKind.COPY
-        # Of a transposed convolution the weights name the channels of the image first.
+        # The weights of a transposed convolution have the channels of the image first.
         if weight[0] == output[1] and image[1] > weight[1]:
             return CallKind.DEPTHWISE if weight[1] == 1 else CallKind.GROUPED
     if kind is CallKind.PRODUCT and not shape.flops:
@@ -92,7 +92,7 @@ def call_kind(shape: OperatorShape) -> CallKind:
 
 
 def convolution_tensors(shape: OperatorShape) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Output, image and weights of a convolution, empty where they are not known."""
+    """Output, image and weights of a convolution. Empty if they are not known."""
     tensors = [size for size in shape.inputs if len(size) >= 3]
     if is_backward(shape) and len(tensors) >= 3:
         return tensors[0], tensors[1], tensors[2]

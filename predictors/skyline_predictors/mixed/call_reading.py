@@ -1,4 +1,4 @@
-"""The sizes of operator calls that the formulas of their kinds need, a row of numbers for each call."""
+"""Reads the sizes that the formulas need from operator calls: one row of numbers for each call."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _STREAM = (
     "moved", "read", "elements", "element", "last", "mixed", "backward", "training", "costly", "row",
     "taps", "channels",
 )  # fmt: skip
-"""Of every other kind."""
+"""Columns of all other kinds."""
 
 
 def columns(kind: CallKind) -> tuple[str, ...]:
@@ -109,7 +109,7 @@ def _convolution(shape: OperatorShape, *, grouped: bool) -> tuple[float, ...]:
 
 
 def _flat(image: tuple[int, ...], output: tuple[int, ...]) -> bool:
-    """One pixel each: both orders are the same."""
+    """True if the image and the output have one pixel each: both layouts are then the same."""
     return prod(image[2:]) == 1 and prod(output[2:]) == 1
 
 
@@ -140,14 +140,15 @@ def _stream(shape: OperatorShape) -> tuple[float, ...]:
         prod(size) * ELEMENT_BYTES.get(dtype, 4)
         for size, dtype in zip(shape.inputs, shape.dtypes, strict=False)
     )
-    # Normalization gives statistics only where it computes them; recorded calls have no outputs at all.
+    # Only normalization that computes statistics has them as outputs. Recorded calls have no outputs at all.
     statistics = len(shape.outputs) > 1 and prod(shape.outputs[1]) > 0
     training = "no_training" not in name and (statistics or not shape.outputs)
     out = prod(shape.outputs[0]) if shape.outputs else 1
     taps = max(1.0, prod(first) / max(1, out)) if "pool" in name else 1.0
     moved = _moved(shape)
     if "group_norm" in name and not is_backward(shape):
-        # The statistics of a group are complete before its first number is normalized: one more pass.
+        # The statistics of a group have to be complete before its first number is normalized: this takes one
+        # more pass.
         moved += read
     costly = any(mark in name for mark in COSTLY) or name == "inductor::reduction"
     return (

@@ -1,4 +1,4 @@
-"""The time of each kind of kernel on a board, from the sizes of the calls. All times in µs."""
+"""The time of each kind of kernel on a board in µs, computed from the sizes of the calls."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Constants = Mapping[str, float]
 TILES = ((256, 128), (128, 256), (128, 128), (128, 64), (64, 128), (64, 64), (128, 32), (256, 64), (256, 16))
 _SPLITS = (1, 4, 16, 64, 256)
 _LARGEST_TAPS = 49
-"""Taps beyond which cuDNN has no depthwise kernels of its own for channels last."""
+"""Number of taps above which cuDNN has no depthwise kernels of its own for channels last."""
 _WIDE_GROUP = 64
-"""Channels of a group beyond which there are no kernels for groups that work on several of them at once."""
+"""Channels per group from which on no kernel works on several groups at once."""
 _MANY_GROUPS = 32
-"""Groups from which on these kernels are used."""
+"""Number of groups from which on these kernels are used."""
 _NORM = 3.0
-"""The power with which times of work side by side combine."""
+"""The power with which the times of parallel work combine."""
 
 
 def call_us(kind: CallKind, calls: Columns, on: Board, constants: Constants) -> Floats:
@@ -32,7 +32,7 @@ def call_us(kind: CallKind, calls: Columns, on: Board, constants: Constants) -> 
 
 
 def _stream_us(moved: Floats, share: Floats | float, on: Board, constants: Constants) -> Floats:
-    """Bytes at a share of the memory's rate; what is small enough stays in the second-level cache."""
+    """Time of bytes at a share of the memory's rate. Small amounts stay in the second-level cache."""
     ratio = moved / (constants["l2_usable"] * on.l2_bytes)
     missing = 1 - 1 / (1 + ratio ** constants["l2_sharpness"])
     return moved * (missing / (on.bytes_per_us * share) + (1 - missing) / on.l2_bytes_per_us)
@@ -42,9 +42,9 @@ def _product_us(
     batch: Floats, rows: Floats, columns: Floats, inner: Floats, moved: Floats, on: Board, constants: Constants,
     *, share: Floats | float = 1.0, splits: tuple[int, ...] = _SPLITS, element: Floats | float = 2.0,
 ) -> Floats:  # fmt: skip
-    """A product by the best of the tiles: blocks of them are handed out in waves.
+    """Time of a product with the best of the tiles, which are computed in waves.
 
-    A tile is limited by arithmetic or by what its operands take to get from the second-level cache.
+    A tile is limited by its arithmetic or by the transfer of its operands from the second-level cache.
     """
     down, across = sides(TILES)
     area = down * across
@@ -75,12 +75,12 @@ def _product(calls: Columns, on: Board, constants: Constants) -> Floats:
 
 
 def _turned_us(moved: Floats, on: Board, constants: Constants) -> Floats:
-    """Images turned from one order into the other: read and written."""
+    """Time to convert images between the two layouts: they are read and written."""
     return _stream_us(2 * moved, constants["turn"], on, constants) + constants["kernel_us"]
 
 
 def _convolution(calls: Columns, on: Board, constants: Constants) -> Floats:
-    """As a product of patches with weights, in channels last; other images are turned before and after."""
+    """Time as a product of patches with weights, in channels last. Other images are converted before and after."""
     pixels, channels, filters, taps = calls["pixels"], calls["channels"], calls["filters"], calls["taps"]
     one = np.ones_like(pixels)
     first, backward = calls["last"] == 0, calls["backward"] > 0
@@ -88,7 +88,7 @@ def _convolution(calls: Columns, on: Board, constants: Constants) -> Floats:
     moved = image + output + weight
     element = calls["element"]
     step = 16 / element
-    # Channels are filled up to what the matrix units take at once; few of them have kernels of their own.
+    # Channels are padded to the step of the matrix units. Images of few channels have kernels of their own.
     filled = np.where(
         channels < step,
         np.maximum(channels, constants["few_channels"] * step),
@@ -134,10 +134,10 @@ def _convolution(calls: Columns, on: Board, constants: Constants) -> Floats:
 
 
 def _depthwise(calls: Columns, on: Board, constants: Constants) -> Floats:
-    """Each output pixel takes a few instructions for each tap; images are read and written once.
+    """Time of a few instructions for each tap of each output pixel. Images are read and written once.
 
-    With channels first most are PyTorch's own kernels, whose gradients of weights have one block for each weight: few
-    weights leave multiprocessors idle. cuDNN's kernels for channels last fill up narrow images.
+    With channels first, most kernels are PyTorch's own. Their gradients of weights use one block for each
+    weight, so few weights leave multiprocessors idle. cuDNN's kernels for channels last pad narrow images.
     """
     backward, cudnn = calls["backward"] > 0, _by_cudnn(calls)
     image, output, groups, taps = calls["image_bytes"], calls["output_bytes"], calls["groups"], calls["taps"]
@@ -162,7 +162,7 @@ def _depthwise(calls: Columns, on: Board, constants: Constants) -> Floats:
 
 
 def _bias_us(calls: Columns, on: Board, constants: Constants, further_us: float = 0.0) -> Floats:
-    """Adding the bias, or its gradient: a pass over the output, and ``further_us`` where it is a kernel of its own."""
+    """Time to add the bias, or of its gradient: a pass over the output, plus ``further_us`` for a separate kernel."""
     output = np.where(calls["backward"] > 0, 1.0, 2.0) * calls["output_bytes"]
     return np.where(
         calls["bias"] > 0, _stream_us(output, constants["stream"], on, constants) + further_us, 0.0
@@ -170,14 +170,14 @@ def _bias_us(calls: Columns, on: Board, constants: Constants, further_us: float 
 
 
 def _by_cudnn(calls: Columns) -> NDArray[np.bool_]:
-    """Which depthwise convolutions PyTorch hands to cuDNN: with channels last all, else many channels in 16 bits."""
+    """Mask of depthwise convolutions that PyTorch gives to cuDNN: all in channels last, else wide ones in 16 bits."""
     small = (calls["taps"] == 9) | (calls["taps"] == 25)
     many = (calls["groups"] >= 512) | ((calls["groups"] >= 256) & (calls["width"] >= 28))
     return (calls["last"] > 0) | (small & many & (calls["element"] == 2))
 
 
 def _grouped(calls: Columns, on: Board, constants: Constants) -> Floats:
-    """Narrow products, one for each group, whose tiles are mostly empty; images cross the bus as for others."""
+    """Time of narrow products, one for each group, whose tiles are mostly empty, and of the images' traffic."""
     backward, first = calls["backward"] > 0, calls["last"] == 0
     image, output, weight = calls["image_bytes"], calls["output_bytes"], calls["weight_bytes"]
     least = constants["grouped_width"]
@@ -186,8 +186,9 @@ def _grouped(calls: Columns, on: Board, constants: Constants) -> Floats:
     work = flops / (on.matrix_flop_per_us * constants["grouped_share"])
     memory = _stream_us(image + output + weight, constants["grouped_stream"], on, constants)
     one = together(_NORM, work, memory)
-    # Backward, channels first are slower throughout, and channels last where groups are wide or few, or have other
-    # numbers of channels and filters: cuDNN's own kernels for groups stop at half of that width.
+    # Backward kernels are slower for channels first. For channels last they are slower if groups are wide or
+    # few, or if the numbers of channels and filters differ: cuDNN's own kernels for groups stop at half of
+    # that width.
     wide = (calls["channels"] >= _WIDE_GROUP) | (calls["channels"] != calls["filters"])
     wide = wide | (calls["groups"] < _MANY_GROUPS)
     slower = np.where(
@@ -206,7 +207,7 @@ def _grouped(calls: Columns, on: Board, constants: Constants) -> Floats:
 
 
 def _attention(calls: Columns, on: Board, constants: Constants) -> Floats:
-    """Two products for each pair of tiles with softmax in between (flash), five backward."""
+    """Time of two products for each pair of tiles with softmax in between (flash), five products backward."""
     queries = np.ceil(calls["queries"] / 64) * 64
     keys = np.ceil(calls["keys"] / 64) * 64
     depth = np.ceil(calls["depth"] / 32) * 32
@@ -224,7 +225,7 @@ def _attention(calls: Columns, on: Board, constants: Constants) -> Floats:
 
 
 def _passes(kind: str) -> Callable[[Columns, Board, Constants], Floats]:
-    """Kinds that stream: ``kind`` names their share of the memory's rate."""
+    """Formula for kinds that stream. ``kind`` names their share of the memory's rate."""
 
     def formula(calls: Columns, on: Board, constants: Constants) -> Floats:
         mixed = calls["mixed"] > 0
@@ -237,9 +238,9 @@ def _passes(kind: str) -> Callable[[Columns, Board, Constants], Floats]:
 
 
 def _batch_norm(calls: Columns, on: Board, constants: Constants) -> Floats:
-    """Training reads images twice forward, and them and their gradients twice backward.
+    """Time of training, which reads images twice forward, and images and gradients twice backward.
 
-    With channels first each channel has one block, which draws no more than a multiprocessor can.
+    With channels first, each channel has one block, which is limited to the rate of one multiprocessor.
     """
     training, backward, last = calls["training"] > 0, calls["backward"] > 0, calls["last"] > 0
     image = calls["elements"] * calls["element"]

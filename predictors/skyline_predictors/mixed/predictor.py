@@ -1,4 +1,4 @@
-"""Operator times in 16 bits and TF32, by layout: formulas of the kernels, their constants fitted on published steps."""
+"""Operator times in 16 bits and TF32, by layout: formulas of the kernels, with constants fitted on published steps."""
 
 from __future__ import annotations
 
@@ -36,24 +36,24 @@ def table() -> dict[str, Constant]:
 
 @cache
 def values() -> dict[str, float]:
-    """Their values."""
+    """The values of all constants by name."""
     return {name: one.value for name, one in table().items()}
 
 
 @cache
 def spreads() -> dict[str, float]:
-    """By kind of call, the standard deviation of the logarithm of a step's share over what was predicted."""
+    """By kind of call, the standard deviation of the logarithm of the measured over the predicted share of a step."""
     text = files("skyline_predictors.mixed").joinpath("spreads.json").read_bytes()
     return msgspec.json.decode(text, type=dict[str, float])
 
 
 _FIRST_UNITS = (7, 0)
 _UNKNOWN_SPREAD = 0.5
-"""Standard deviation of the logarithm where nothing of a kind was measured."""
+"""Standard deviation of the logarithm for a kind without measurements."""
 
 
 class Mixed:
-    """The predictor. ``figures`` replaces the fitted constants, for fitting itself."""
+    """The predictor. ``figures`` replaces the fitted constants while they are being fitted."""
 
     name = "mixed"
 
@@ -95,7 +95,7 @@ class Mixed:
 
 
 def unit_format(shape: OperatorShape, kind: CallKind, gpu: GpuSpec) -> str:
-    """The format in which a call multiplies: cuDNN's default turns float32 into TF32 where there are units for it."""
+    """The format in which a call multiplies. By cuDNN's default, float32 becomes TF32 if the GPU has units for it."""
     number_format = deciding_format(shape)
     if kind in CONVOLUTIONS and number_format == MEASURED and gpu.tflops_tf32 and gpu.vendor == "NVIDIA":
         return "tfloat32"

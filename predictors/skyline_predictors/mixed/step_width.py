@@ -1,4 +1,4 @@
-"""The width of the interval of a step: by its kind and layout, and by whether such steps were measured on its GPU."""
+"""The width of a step's interval: by its kind and layout, and by whether such steps were measured on its GPU."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ class StepKind(str, Enum):
 
 
 class StepWidth(msgspec.Struct, frozen=True):
-    """Factors of the kinds' standard deviations with which nine in ten measured steps lie inside.
+    """Factors on the kinds' standard deviations that give intervals with nine in ten measured steps inside.
 
-    ``seen`` holds on the GPUs in ``gpus``, whose steps of this kind the constants were fitted on; ``unseen`` on others.
+    ``seen`` applies on the GPUs in ``gpus``, whose steps of this kind the constants were fitted on.
+    ``unseen`` applies on all others.
     """
 
     seen: float
@@ -38,7 +39,7 @@ class StepWidth(msgspec.Struct, frozen=True):
 def step_kind(shapes: Iterable[OperatorShape]) -> StepKind:
     """The kind of the step that consists of these calls, in their order.
 
-    The first convolution says in which layout images come: those after it may see other ones.
+    The first convolution decides the layout of the images. Later ones may see another layout.
     """
     compiled = backward = False
     first: OperatorShape | None = None

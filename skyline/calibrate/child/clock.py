@@ -17,13 +17,13 @@ _SMALL = torch.zeros(4)
 _BUDGET_S = 0.03
 """Time budget per case, unless three blocks need longer."""
 _MOST_QUEUED = 500
-"""Launches that any GPU queues, of calls with one or two launches each; a queue holds about a thousand."""
+"""Number of launches that any GPU queues, for calls with one or two launches each. A queue holds about a thousand."""
 _HELD_LONGER = 1.5
 _MOST_HOLDS = 4
 _ONE_SLEEP = 1_000_000
-"""In cycles of the GPU's clock: about half a millisecond."""
+"""Cycles of the GPU's clock, about half a millisecond."""
 _IDLE_S, _WARM_S = 0.1, 0.3
-"""A GPU that is idle this long lowers its clocks, and needs as long to raise them again."""
+"""Seconds of idling after which a GPU lowers its clocks, and seconds that it needs to raise them again."""
 
 
 def timed(calls, device):

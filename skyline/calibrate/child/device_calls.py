@@ -38,7 +38,7 @@ def _launch_call(x):
 
 
 def _launch_latency(x):
-    """Time from the call until the end of the kernel is known, minus the time of a wait for nothing."""
+    """Time from the call until the end of the kernel is known, minus the time of a wait without work."""
     idle = statistics.median(_stream_sync(x))
     times = []
     for _ in range(_ROUNDS):

@@ -1,7 +1,7 @@
 """The call of each operator: tensors are created once, then the call has no arguments.
 
-Operators are called through PyTorch's own functions. Those without a function go through ``torch.ops``, which takes
-longer than their call in a backward pass: ``INDIRECT`` names them.
+Operators are called through PyTorch's own functions. Operators without a function go through ``torch.ops``,
+which takes longer than their call in a backward pass. ``INDIRECT`` lists them.
 """
 
 from functools import partial
@@ -17,7 +17,7 @@ _FORMATS = {
     "tf32": torch.float32,
     "bf16": torch.bfloat16,
     "fp16": torch.float16,
-    # Created in float32 and narrowed by the one operator that takes it.
+    # Tensors are created in float32. The one operator that takes the format converts them.
     "fp8": torch.float32,
 }
 
@@ -106,7 +106,7 @@ def _ln_bwd(new, s):
 
 def _bn(new, s):
     x, (w, b, mean, variance) = _channels(new, s)
-    # The call of a layer, which takes the kernels of cuDNN where they are.
+    # The call of a layer, which uses cuDNN's kernels if available.
     return lambda: torch.batch_norm(x, w, b, mean, variance, True, 0.1, 1e-5, True)
 
 

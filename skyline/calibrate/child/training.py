@@ -104,9 +104,9 @@ class _Noted(TorchDispatchMode):
 
 
 def beyond(part, kind, device):
-    """Time in µs per operator with work, beyond the time of the part's operators called alone.
+    """Time in µs per operator with work, in excess of the time of the part's operators called alone.
 
-    On a GPU both are the host's: it launches faster than its own queue fills.
+    On a GPU both are host times: the host launches faster than its queue fills.
     """
     step = _ModelStep(kind, device)
     whole = getattr(step, part)
@@ -123,7 +123,7 @@ def beyond(part, kind, device):
     alone = [_direct(call) for call in counted]
     works = sum(_works(func) for func, _, _ in counted)
 
-    # As often as between layers.
+    # Caches are emptied as often as between layers.
     apart = max(1, round(len(alone) / step.layers))
 
     def replayed():
@@ -134,7 +134,7 @@ def beyond(part, kind, device):
 
     # An optimizer iterates over its parameters without other work in between.
     step.stirs = part != "optimizer"
-    # In turns, so that other load on the machine affects both.
+    # Both are measured in turns, so that other load on the machine affects both.
     pairs = [(_once_us(step, whole), _once_us(step, replayed)) for _ in range(_ROUNDS)]
     together_us, alone_us = zip(*pairs, strict=True)
     low, middle, high = statistics.quantiles(together_us, n=4)

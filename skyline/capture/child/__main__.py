@@ -1,7 +1,7 @@
-"""Entry point of the capture child: ``python <this file> ADDRESS``; everything else arrives over the channel.
+"""Entry point of the capture child: ``python <this file> ADDRESS``. All other parameters arrive over the channel.
 
-``python <this file> --warm DESCRIPTOR`` starts the resident process, whose forks go on as if started so; with
-``--plain`` it imports nothing ahead of the scripts.
+``python <this file> --warm DESCRIPTOR`` starts the resident process, whose forks continue as if started directly. With
+``--plain`` it does not import modules ahead of the scripts.
 ``--follow FILE`` starts another rank of a distributed script.
 """
 
@@ -16,7 +16,7 @@ PACKAGE = "_skyline_child"
 
 
 def load_package() -> None:
-    """Make this folder importable under a private name, and take it off ``sys.path``."""
+    """Make this folder importable under a private name, and remove it from ``sys.path``."""
     folder = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or os.getcwd()) != folder]
     spec = importlib.util.spec_from_file_location(
@@ -28,7 +28,7 @@ def load_package() -> None:
 
 
 def begin_spawned(path: str) -> None:
-    """Called first thing in a process that the script spawned."""
+    """Entry point in a process that the script spawned."""
     load_package()
     importlib.import_module(PACKAGE + ".ranks.spawned").begin(path)
 

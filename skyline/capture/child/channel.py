@@ -1,4 +1,4 @@
-"""The line to the parent process: JSON messages both ways, and the end of us when the parent is gone."""
+"""The channel to the parent process: JSON messages in both directions. The run ends when the parent is gone."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import traceback
 from multiprocessing.connection import Client
 
 _LAST_WORDS = "last-words"
-# Kept from before the script could put something else in their place.
+# Bound at import, before the script can replace them.
 _dumps, _loads, _getpid, _open = json.dumps, json.loads, os.getpid, open
 
 
 class Channel:
-    """Sends events and hands out commands. Lives as long as the process.
+    """Sends events and returns commands. Lives as long as the process.
 
-    Commands are read by a daemon thread, so that "where are you" is answered while the script computes, and
-    so that a parent that died takes the script and its workers with it.
+    A daemon thread reads commands, so that "where" is answered while the script computes, and so that the script and
+    its workers end when the parent dies.
     """
 
     def __init__(self, address, key):
@@ -33,7 +33,7 @@ class Channel:
         threading.Thread(target=self._listen, name="skyline-channel", daemon=True).start()
 
     def send(self, event, **fields):
-        """Tell the parent; a forked worker that inherited us stays silent."""
+        """Send an event to the parent; does nothing in a forked worker that inherited the channel."""
         if _getpid() != self._owner:
             return
         message = _dumps({"event": event, **fields}).encode()
@@ -45,7 +45,7 @@ class Channel:
                 end_group()
 
     def next_command(self):
-        """The parent's next command, waiting for it."""
+        """Wait for the parent's next command, and return it."""
         return self._commands.get()
 
     def _listen(self):
@@ -65,7 +65,7 @@ class Channel:
                 self._commands.put(message)
 
     def _leave_word(self):
-        """The parent may well be there, and the script have closed the line to it."""
+        """Store the reason for the end in a file: the parent may still exist if the script closed the channel."""
         if self._scratch is None:
             return
         try:
@@ -79,12 +79,12 @@ class Channel:
     def _stack(self):
         frame = sys._current_frames().get(self._main_thread)
         rows = traceback.extract_stack(frame) if frame else []
-        # Code that was generated has frames without a line.
+        # Frames of generated code may have no line.
         return [{"file": row.filename, "line": row.lineno or 0, "function": row.name} for row in rows]
 
 
 def end_group():
-    """End the script and every process it started: the parent put us all in one group."""
+    """End the script and every process that it started: the parent started the run as one group."""
     try:
         os.killpg(os.getpgrp(), signal.SIGKILL)
     finally:

@@ -1,4 +1,4 @@
-"""torch.compile under observation: what it compiles must not contain, or depend on, what observes."""
+"""torch.compile under observation: compiled code must not contain, or depend on, Skyline's hooks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _OPTIONS = ("mode", "backend", "fullgraph", "dynamic")
 
 
 def install(on_compile):
-    """Call ``on_compile(result, options)`` with whatever torch.compile gives and was given, from now on."""
+    """Call ``on_compile(result, options)`` after each call of torch.compile from now on."""
     original = torch.compile
 
     @functools.wraps(original)
@@ -27,13 +27,13 @@ def install(on_compile):
 
 
 def _plain(value):
-    """The value as text or switch: a backend may be a function."""
+    """The value as text or boolean; the name of a function, since a backend may be one."""
     return value if value is None or isinstance(value, (bool, str)) else getattr(value, "__name__", "given")
 
 
 def _keep_out():
-    """Code of this package runs as it is, never as part of a graph."""
-    # PyTorch 2.1 and 2.2 have the rules in ``skipfiles``.
+    """Exclude code of this package from compilation."""
+    # The rules are in ``skipfiles`` in PyTorch 2.1 and 2.2.
     for name in ("torch._dynamo.trace_rules", "torch._dynamo.skipfiles"):
         rules = sys.modules.get(name)
         add = getattr(rules, "add", None)
@@ -45,9 +45,9 @@ def _keep_out():
 
 
 def _hook_steps():
-    """Optimizers call the hooks around their steps again, where torch.compile has taken the call out.
+    """Make optimizers call the hooks around their steps again, if torch.compile has removed the calls.
 
-    PyTorch 2.1 takes it out of all its optimizers and marks them as hooked, so that none puts it back.
+    PyTorch 2.1 removes them from all its optimizers but marks these as hooked, so that PyTorch never restores them.
     """
     called = Optimizer.profile_hook_step(_hook_steps).__code__
     for optimizer in vars(torch.optim).values():
@@ -62,7 +62,7 @@ def _hook_steps():
 
 
 def _wrapped(function):
-    """The function, and those that it wraps."""
+    """The function and all functions that it wraps."""
     while function is not None:
         yield function
         function = getattr(function, "__wrapped__", None)

@@ -1,8 +1,8 @@
-"""Evaluation before and between the first training steps: a forward pass made again and again runs only twice.
+"""Evaluation before and between the first training steps: a repeated forward pass runs only twice.
 
-Many scripts evaluate over a whole set before they train. Nothing is measured then, so from the third call of
-a module with inputs of the same shapes its last result is given again. That ends with the warm-up: an
-evaluation inside a measured iteration runs, and is billed.
+Many scripts evaluate on a whole data set before they train. Nothing is measured then, so that from the third call of
+a module with inputs of the same shapes on, its last result is returned again. This ends with the warm-up: an
+evaluation inside a measured iteration runs, and its time counts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from . import user_code
 from .devices import backend
 from .styles import rank
 
-# Kept from before the script could put something else in its place.
+# Bound at import, before the script can replace it.
 _open = open
 
 _REAL_CALLS = 2
@@ -28,16 +28,16 @@ _PLAIN = (int, float, bool, str, bytes, type(None), torch.Size, torch.dtype, tor
 
 
 class EvaluationReplay:
-    """Stands in the ``forward`` of classes whose modules are switched to evaluation, while the script warms up.
+    """Replaces the ``forward`` of classes whose modules are switched to evaluation, while the script warms up.
 
-    Only calls of the very module that was switched, with gradients off, are replayed; and only within one
-    stretch between two steps or backward passes, so that a target network or a teacher that is asked once for
-    each step always answers for itself. Compiled code is guarded on what it calls, and ranks wait for each
-    other in evaluation too: with torch.compile or several ranks nothing is replayed.
+    Only calls of the switched module itself, with gradients off, are replayed; and only between two steps or
+    backward passes, so that a target network or a teacher that is called once per step always runs. Compiled code
+    has guards on the functions that it calls, and ranks wait for each other during evaluation: with torch.compile
+    or several ranks nothing is replayed.
     """
 
     def __init__(self, stretch, switch):
-        """``stretch()`` changes whenever a step or a backward pass was made; ``switch`` is the ``ModeSwitch``."""
+        """``stretch()`` changes after each step or backward pass; ``switch`` is the ``ModeSwitch``."""
         self._stretch = stretch
         self._switch = switch
         self._now = None
@@ -50,13 +50,13 @@ class EvaluationReplay:
         self._counts = {}
 
     def install(self):
-        """Begin."""
+        """Start to replay evaluations."""
         self._active = True
         self._switch.listen(self._switched)
         torch.compile = self._stopping_at(torch.compile)
 
     def stop(self):
-        """Let every call through from now on, and free what was kept."""
+        """Run every call from now on, and free the stored results."""
         self._active = False
         self._switch.leave(self._switched)
         for cls, forward in self._forwards.items():
@@ -86,7 +86,7 @@ class EvaluationReplay:
         return compiles
 
     def _stand_in(self, cls):
-        # Only a forward that the class itself defines can be put back as it was.
+        # Only a forward that the class itself defines can be restored later.
         forward = cls.__dict__.get("forward")
         if cls in self._forwards or not isinstance(forward, types.FunctionType):
             return
@@ -134,7 +134,7 @@ class EvaluationReplay:
         result = self._inside(original, module, args, kwargs)
         calls[0] += 1
         if not _alike(before, _lasting(module)):
-            # A replay would omit its side effects: random numbers that were drawn, counts, averages.
+            # A replay would omit the side effects of the call: drawn random numbers, counts, averages.
             calls[0] = -1 << 30
         elif calls[0] >= _REAL_CALLS and _copyable(result) and _fits(result):
             calls[1] = (_copy(result),)
@@ -158,12 +158,12 @@ def _alike(before, after):
 
 
 def _has_hooks(module):
-    """Forward hooks may be how the script gets at what it evaluates."""
+    """True if a part of the module has forward hooks, through which the script may collect results."""
     return any(part._forward_hooks or part._forward_pre_hooks for part in module.modules())
 
 
 def _signature(value):
-    """A key that equal calls share: shapes and types, not contents; None for other values."""
+    """A key of shapes and types, not contents, that equal calls share; None if there are values of other types."""
     leaves, structure = tree_flatten(value)
     parts = []
     for leaf in leaves:
@@ -177,7 +177,7 @@ def _signature(value):
 
 
 def _copyable(value):
-    """True if a result is built of tensors, plain values and ordinary containers alone."""
+    """True if a result consists only of tensors, plain values and ordinary containers."""
     return all(
         leaf.layout is torch.strided if type(leaf) is torch.Tensor else isinstance(leaf, _PLAIN)
         for leaf in tree_flatten(value)[0]

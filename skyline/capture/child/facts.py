@@ -14,7 +14,7 @@ from . import user_code, variant
 from .observed_keras import name_of, parameters_of
 from .recording import memory
 
-# Kept from before the script could put something else in its place.
+# Bound at import, before the script can replace them.
 _open, _listdir = open, os.listdir
 
 _OPTIONS = ("fused", "foreach", "capturable", "differentiable")
@@ -22,7 +22,7 @@ _FEATURES = ("avx2", "avx512f", "avx512_bf16", "amx_bf16", "amx_tile", "bf16", "
 
 
 def environment(devices):
-    """The machine and the software; ``cpu_features`` from the kernel's list where there is one."""
+    """The machine and the software; ``cpu_features`` is empty if the kernel does not list them."""
     return {
         "device": {"name": devices.name() or _processor_name(), "kind": devices.kind},
         "python": platform.python_version(),
@@ -119,7 +119,7 @@ _CACHES = "/sys/devices/system/cpu/cpu0/cache"
 
 
 def cache_bytes(folder=_CACHES):
-    """Of the last-level cache the part that belongs to the cores of this process; 0 where the system does not say."""
+    """Bytes of the last-level cache available to the cores of this process; 0 if the system does not report it."""
     largest, sharers = 0, 1
     try:
         for name in _listdir(folder):
@@ -151,10 +151,10 @@ _TIMES = 3
 
 
 def large_block_us_per_mb(device_kind):
-    """Of taking, first touching and giving back such a block, beyond writing it a second time; 0 where it is kept.
+    """The cost of allocating, touching and freeing a large block, minus that of writing to it again, in µs per MB.
 
-    PyTorch's own allocation and threads are used, as the script uses them. Not told where nothing is computed, nor for
-    a GPU, whose allocator keeps its blocks.
+    It uses PyTorch's allocator and threads, like the script. 0 if the allocator keeps the block, if nothing is computed
+    (a traced script), and on a GPU, whose allocator keeps its blocks.
     """
     if device_kind != "cpu" or _python_dispatch._len_torch_dispatch_stack() > 0:
         return 0.0

@@ -1,7 +1,7 @@
 """Iterations at fixed weights, whose gradients are compared: the input of the gradient noise scale.
 
-The optimizers find no gradients, so weights and optimizer state stay as they are. Random states and the buffers of the
-modules (averages of BatchNorm) are put back at the end. Batches are taken from the script's loader as usual.
+The optimizers find no gradients, so that weights and optimizer states do not change. Random states and buffers of
+modules (averages of BatchNorm) are restored at the end. Batches are taken from the script's loader as usual.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from .observed_keras import is_of_keras, parameters_of
 from .recording import memory
 
 _WIDTH = 1 << 16
-"""Length of a sketch. Up to so many parameters it is the gradient itself, with signs."""
+"""Length of a sketch. With up to this many parameters, it is the gradient itself with random signs."""
 _SEED = 1234567
 _BACKENDS_WITH_DOUBLES = ("cpu", "cuda", "xpu")
 
 
 class GradientPass:
-    """So many iterations; ``rows`` has the sketch of each iteration's gradient.
+    """A number of iterations at fixed weights; it stores a sketch of each iteration's gradient.
 
-    A sketch adds coordinates that are ``_WIDTH`` apart, each with a random sign: a short vector whose inner products
-    are those of the gradients, without bias.
+    A sketch adds up coordinates that are ``_WIDTH`` apart, each with a random sign. The inner products of these short
+    vectors are unbiased estimates of the inner products of the gradients.
     """
 
     event = "gradients"
@@ -48,7 +48,7 @@ class GradientPass:
         self._lasting = _Lasting(self._parameters)
 
     def after_backward(self, tensors):
-        """A backward pass from these tensors is over: the gradients hold what the step would use, before clipping."""
+        """Take the gradients after a backward pass from these tensors, before clipping."""
         if self._stepped:
             self.problem = "updates its weights several times in an iteration, as a GAN does"
             return
@@ -56,7 +56,7 @@ class GradientPass:
         self._latest = _sketch(self._parameters)
 
     def before_step(self, optimizer):
-        """An optimizer is about to step: it finds no gradients."""
+        """Hide the gradients from an optimizer that is about to step."""
         if not any(optimizer is known for known in self._optimizers):
             self.problem = "continues with another optimizer, whose weights were not observed"
         held = [(parameter, parameter.grad) for parameter in parameters_of(optimizer)]
@@ -65,13 +65,13 @@ class GradientPass:
             parameter.grad = None
 
     def after_step(self, optimizer):
-        """It has stepped: the script finds its gradients again."""
+        """Restore the gradients after the optimizer's step."""
         for parameter, gradient in self._hidden.pop(id(optimizer), ()):
             parameter.grad = gradient
         self._stepped = True
 
     def end_iteration(self):
-        """Keep the sketch of the iteration that ends here; one that overflowed is not counted."""
+        """Store the sketch of the iteration that ends here; a sketch with overflow is discarded."""
         latest, self._latest = self._latest, None
         loss, self._loss = self._loss, None
         self._stepped = False
@@ -86,7 +86,7 @@ class GradientPass:
                 self._losses.append(float(loss))
 
     def end(self):
-        """Put the lasting state back; the inner products of all gradients, and the mean of the loss."""
+        """Restore the lasting state; returns the inner products of all gradients, and the mean loss."""
         self._lasting.restore()
         rows = torch.stack(self._sketches) if self._sketches else torch.zeros(0, 1, device="cpu")
         with torch.no_grad():
@@ -101,7 +101,7 @@ class GradientPass:
 
 
 class _Lasting:
-    """Random states and buffers, as they were when this was made."""
+    """Random states and buffers at the time when this object was created."""
 
     def __init__(self, parameters):
         trained = set(map(id, parameters))
@@ -176,7 +176,7 @@ def _part(gradient, seed, offset):
         values = values.to_dense()
     values = values.reshape(-1)
     values = values.to(torch.float64 if values.device.type in _BACKENDS_WITH_DOUBLES else torch.float32)
-    # Of its own: the script's random numbers stay as they are.
+    # A separate generator does not change the script's random numbers.
     chance = torch.Generator(device=values.device)
     chance.manual_seed(_SEED + seed)
     signs = torch.randint(0, 2, values.shape, generator=chance, device=values.device, dtype=torch.int8)

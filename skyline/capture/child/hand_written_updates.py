@@ -1,4 +1,4 @@
-"""Updates that a script writes by hand: after how many backward passes it makes one."""
+"""Finds the number of backward passes before each update in scripts that update their weights by hand."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ _MOST_NODES = 4096
 
 
 class HandWrittenUpdates:
-    """Sees from a parameter's gradient whether a backward pass starts again or adds to the passes before it.
+    """Detects from a parameter's gradient if a backward pass starts a new update or adds to earlier passes.
 
-    A script without an optimizer clears its gradients when it has used them. So the passes between two that
-    start on clear gradients make one update.
+    A script without an optimizer clears its gradients after it has used them. An update therefore consists of the
+    passes from one pass that finds cleared gradients to the next such pass.
     """
 
     def __init__(self):
@@ -20,7 +20,7 @@ class HandWrittenUpdates:
         self._fixed = False
 
     def before_pass(self, tensors):
-        """A backward pass begins at ``tensors``."""
+        """Look at the gradients before a backward pass from ``tensors``."""
         if self._fixed:
             return
         leaf = _first_leaf(tensors)
@@ -29,7 +29,7 @@ class HandWrittenUpdates:
             self._passes = 0
 
     def after_pass(self):
-        """A backward pass is over: True where the update comes next."""
+        """Count a backward pass; True if the update comes next."""
         self._passes += 1
         if self._passes < self.passes_per_update:
             return False
@@ -38,7 +38,7 @@ class HandWrittenUpdates:
         return True
 
     def fix(self):
-        """From now on passes are counted, and no gradient is looked at."""
+        """Only count passes from now on, without looking at gradients."""
         self._fixed = True
         self._passes = 0
 
@@ -51,7 +51,7 @@ def _any_nonzero(gradient):
 
 
 def _first_leaf(tensors):
-    """A parameter that the pass will reach: the first found down the graph, breadth first."""
+    """A parameter that the pass will reach: the first one in a breadth-first search of the graph."""
     waiting = [tensor.grad_fn for tensor in tensors if isinstance(tensor, torch.Tensor)]
     seen = set()
     while waiting and len(seen) < _MOST_NODES:

@@ -1,8 +1,8 @@
-"""Modules that the resident process has imported ahead of the scripts, hidden until a script imports them.
+"""Modules that the resident process imports ahead of the scripts, and hides until a script imports them.
 
-The first optimizer of a script imports PyTorch's compiler, and its first recording the compiler's settings. A fork of
-the resident process finds both there. Until it imports one of these modules, ``sys.modules`` is as if they were not:
-an import then brings back the module with all that its own import had needed.
+The first optimizer of a script imports PyTorch's compiler, and its first recording the compiler's settings. In a fork
+of the resident process both are already imported. They are not in ``sys.modules`` until the script imports one of
+them: the import then restores the module with all other modules that it needs.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import types
 import warnings
 
 NAMES = ("torch._dynamo", "torch._inductor.config")
-"""Imported by the first optimizer of a process, and by the first recording of PyTorch's profiler."""
+"""Modules imported by the first optimizer of a process, and by the first recording of PyTorch's profiler."""
 _FINDERS = []
-"""The one of this process; a fresh process has none."""
+"""The finder of this process; a fresh process has none."""
 
 
 def prepare(names=NAMES):
-    """Import and hide them. Gives False where the process is no longer fit to be forked.
+    """Import and hide the modules. Returns False if the process can no longer be forked safely.
 
     An import may start threads or open devices, which a fork does not inherit in working order.
     """
@@ -40,7 +40,7 @@ def prepare(names=NAMES):
 
 
 def find(name):
-    """The module that ``import`` would give, hidden or not; None where it is not imported yet."""
+    """The imported module of this name, hidden or not; None if it is not imported yet."""
     found = (finder.hidden.get(name) for finder in _FINDERS)
     return sys.modules.get(name) or next(filter(None, found), None)
 
@@ -53,8 +53,8 @@ def variables_read():
 def watch_variables(tell):
     """Call ``tell(names)`` if the script's own import would have another result.
 
-    ``names`` are variables that the imports have read and the script has set, and packages of which the script has
-    files of its own.
+    ``names`` are variables that the imports have read and the script has set, and packages that files of the script
+    shadow.
     """
     for finder in _FINDERS:
         finder.at_start = {name: os.environ.get(name) for name in finder.read}
@@ -62,7 +62,7 @@ def watch_variables(tell):
 
 
 class _Finder:
-    """Gives the hidden modules to whoever imports them, and leaves ``sys.meta_path`` with the last."""
+    """Returns hidden modules on import, and leaves ``sys.meta_path`` after the last one."""
 
     def __init__(self):
         self.hidden = {}
@@ -77,7 +77,7 @@ class _Finder:
         self._bound = set()
 
     def load(self, wanted):
-        """Import these, take note of what each needs and changes, and hide all of it again."""
+        """Import these modules, note the needs and changes of each, and hide all of it again."""
         before = set(sys.modules)
         with warnings.catch_warnings(), self._noting_imports(), self._noting_variables():
             for name in wanted:
@@ -95,7 +95,7 @@ class _Finder:
             self._set[name] = {variable: os.environ.pop(variable) for variable in self._set[name]}
             for module, own, old, _ in self._replaced[name]:
                 setattr(module, own, old)
-        # Nothing asks for those of the standard library, which more of Python relies on.
+        # Modules of the standard library stay, since other parts of Python rely on them.
         for name in [*sys.modules]:
             if name not in before and name.partition(".")[0] not in sys.stdlib_module_names:
                 self.hidden[name] = sys.modules.pop(name)
@@ -112,7 +112,7 @@ class _Finder:
         native, native_by_name = builtins.__import__, importlib.import_module
 
         def note(importer, count, *names):
-            # Those that are new now were needed by the one that it asked for.
+            # Modules that are new now were needed by the requested module.
             new = list(sys.modules)[count:] if len(sys.modules) > count else ()
             self._needed.setdefault(importer, set()).update(names, new)
 
@@ -155,7 +155,7 @@ class _Finder:
             os.environ.__class__ = usual
 
     def find_spec(self, name, path=None, target=None):
-        """As importlib asks, which may want to know no more than that the module exists."""
+        """The spec of a hidden module, as importlib requests it; the caller may only check that the module exists."""
         module = self.hidden.get(name)
         if module is None:
             return None
@@ -165,7 +165,7 @@ class _Finder:
         return spec
 
     def give(self, name):
-        """The module, hidden no longer, nor anything that its import needed."""
+        """Restore the module and everything that its import needed, and return it."""
         given, wanted, asked = self.hidden[name], {name}, [name]
         while asked:
             one = asked.pop()
@@ -181,13 +181,13 @@ class _Finder:
                 setattr(sys.modules[parent], own, module)
         for one in wanted & self._replaced.keys():
             for module, own, old, new in self._replaced.pop(one):
-                # Unless the script has put something else there.
+                # The function stays as it is if the script has replaced it.
                 if vars(module).get(own) is old:
                     setattr(module, own, new)
             for variable, value in self._set.pop(one).items():
                 os.environ.setdefault(variable, value)
             warnings.filters[:0] = self._filters.pop(one)
-            # Python remembers results of the earlier filters until a block like this.
+            # Python caches results of the earlier filters until a block like this one.
             with warnings.catch_warnings():
                 pass
         if not self.hidden:
@@ -195,7 +195,7 @@ class _Finder:
         return given
 
     def _compare(self, wanted):
-        """Tell of variables that changed, and of packages for which the script has a file of the same name."""
+        """Report variables that changed, and packages for which the script has a file of the same name."""
         if self.tell is None or self.owner != os.getpid():
             return
         changed = [name for name, value in self.at_start.items() if os.environ.get(name) != value]
@@ -211,7 +211,7 @@ class _Finder:
 
 
 class _Loader:
-    """Gives a module that was executed long ago, and leaves it as it is."""
+    """Returns a module that was executed earlier, without executing it again."""
 
     def __init__(self, finder, spec):
         self._finder = finder
@@ -221,7 +221,7 @@ class _Loader:
         return self._finder.give(spec.name)
 
     def exec_module(self, module):
-        # The import system has put its own there.
+        # The import system has replaced the original spec.
         with contextlib.suppress(AttributeError, TypeError):
             vars(module)["__spec__"] = self._spec
 
@@ -238,7 +238,7 @@ def _functions():
 
 
 def _footprint():
-    """The parts of a process that a fork does not take over: threads, child processes, open devices."""
+    """The parts of a process that a fork does not inherit: threads, child processes, open devices."""
     folder = "/proc/self/"
     found = [len(os.listdir(folder + "task")), len(os.listdir(folder + "fd"))]
     with contextlib.suppress(OSError), open(f"{folder}task/{os.getpid()}/children") as file:

@@ -1,4 +1,4 @@
-"""Work of a script between its updates: evaluation, steps of environments, files that it saves, its log."""
+"""Work of a script between its updates: evaluation, steps of environments, saving of files, logging."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _SAVERS = {
     "torch.distributed.checkpoint.state_dict_saver": ("save",),
     "keras.src.saving.saving_lib": ("save_model", "save_weights_only"),
 }
-"""Functions that write weights to files, besides ``torch.save``; by their module."""
+"""Functions other than ``torch.save`` that write weights to files, by module."""
 _ENVIRONMENTS = {
     "gymnasium.core": "Env",
     "gymnasium.vector.vector_env": "VectorEnv",
     "gym.core": "Env",
     "gym.vector.vector_env": "VectorEnv",
 }
-"""Classes from which environments are derived; by their module."""
+"""Base classes of environments, by module."""
 
 
 class Interlude:
-    """A stretch of time for one part of a ``PartClock`` that need not begin and end in one call.
+    """A period of one part of a ``PartClock`` that may begin and end in different calls.
 
-    Saving, logging, passes and updates in it stay what they are; waits for data in it are its own.
+    Saving, logging, backward passes and updates within it count as such; waits for data count as part of it.
     """
 
     def __init__(self, clock, part):
@@ -44,26 +44,26 @@ class Interlude:
 
     @property
     def is_open(self):
-        """It has begun, and did not end yet."""
+        """True if it has begun and has not ended."""
         return self._began is not None
 
     @property
     def was_reached(self):
-        """It has taken place."""
+        """True if ``reach`` has been called since its beginning."""
         return self._reached is not None
 
     def begin(self):
-        """From now on, unless it has begun already."""
+        """Begin now, unless it has begun already."""
         if self._began is None:
             self._began = self._look()
 
     def reach(self):
-        """It has lasted until now at least."""
+        """Note that it lasts at least until now."""
         if self._began is not None:
             self._reached = self._look()
 
     def end(self):
-        """It was over when it was last reached; it did not take place if it never was."""
+        """End it at the time of the last ``reach``; without one, it does not count."""
         began, reached = self._began, self._reached
         self._began = self._reached = None
         if began is None or reached is None:
@@ -74,7 +74,7 @@ class Interlude:
         setattr(parts, self._part, getattr(parts, self._part) + max(0.0, seconds - others))
 
     def drop(self):
-        """It did not take place."""
+        """Discard it."""
         self._began = self._reached = None
 
     def _look(self):
@@ -85,10 +85,10 @@ class Interlude:
 class Evaluation:
     """Time of evaluation: from the switch of a model to evaluation until it is switched back.
 
-    That counts if the model, or a part directly inside of it, is called without gradients meanwhile: layers that are
-    kept in evaluation while the model trains are none, nor are decisions in a roll-out. Without a switch back,
-    evaluation ends with the last such call before a backward pass. Code of torch.compile would be compiled again for
-    the hooks: with it, no evaluation is seen.
+    It counts only if the model, or a direct child of it, is called without gradients meanwhile. Layers that stay in
+    evaluation mode while the model trains do not count, nor do decisions in a roll-out. Without a switch back,
+    evaluation ends with the last such call before a backward pass. With torch.compile no evaluation is detected,
+    because the hooks would cause a recompilation.
     """
 
     def __init__(self, switch, interlude, rolling, stands_aside):
@@ -100,11 +100,11 @@ class Evaluation:
         self._modules = []
 
     def start(self):
-        """From now on; hooks would keep evaluations in the warm-up from being replayed."""
+        """Start to watch. Not called in the warm-up, where the hooks would prevent the replay of evaluations."""
         self._switch.listen(self._heard)
 
     def end(self):
-        """A backward pass begins, or an iteration ends."""
+        """End the evaluation: a backward pass begins, or an iteration ends."""
         if not self._modules:
             return
         if self._rolling.is_open:
@@ -142,9 +142,9 @@ class Evaluation:
 
 
 class RollOuts:
-    """Time from the first to the last step of an environment before an update, with the decisions in between.
+    """Time from the first to the last step of an environment before an update, including the decisions.
 
-    Environments are classes derived from Gymnasium's or Gym's; of those in other processes nothing is seen.
+    Environments are classes derived from Gymnasium's or Gym's; environments in other processes are not seen.
     """
 
     def __init__(self, interlude):
@@ -153,7 +153,7 @@ class RollOuts:
         self._thread = None
 
     def install(self):
-        """Wait for the import of a library of environments; the script runs on this thread."""
+        """Watch environments once their library is imported; call it on the thread on which the script runs."""
         self._thread = threading.get_ident()
         for module, name in _ENVIRONMENTS.items():
             after_import(module, functools.partial(self._watch, name=name))
@@ -197,9 +197,9 @@ class RollOuts:
 
 
 class Interludes:
-    """All of it, as parts of a ``PartClock``.
+    """All such work, as parts of a ``PartClock``.
 
-    ``switch`` is the ``ModeSwitch``; ``stands_aside()`` is true where models must not get hooks.
+    ``switch`` is the ``ModeSwitch``; ``stands_aside()`` is true if models must not get hooks.
     """
 
     def __init__(self, clock, switch, stands_aside):
@@ -210,7 +210,7 @@ class Interludes:
         self._rolling = rolling
 
     def install(self):
-        """Put the hooks in place; the script, which runs on this thread, runs afterwards."""
+        """Install the hooks, on the thread on which the script runs, before it runs."""
         self._roll_outs.install()
         torch.save = torch.serialization.save = self._timed(torch.save, "saving")
         for module, names in _SAVERS.items():
@@ -220,16 +220,16 @@ class Interludes:
         logging.Handler.handle = self._timed(logging.Handler.handle, "logging")
 
     def start(self):
-        """The warm-up is over."""
+        """Start to watch evaluations: the warm-up is over."""
         self._evaluation.start()
 
     def end(self):
-        """A backward pass begins, or an iteration ends: what was under way is over."""
+        """End all periods in progress: a backward pass begins, or an iteration ends."""
         self._evaluation.end()
         self._rolling.end()
 
     def _timed(self, call, part):
-        """A call whose time counts on this thread alone: work of other threads takes none of the script's time."""
+        """A call that is timed on this thread only: work of other threads does not take the script's time."""
         thread, timed = threading.get_ident(), self._clock.timed(call, part)
 
         @functools.wraps(call)

@@ -1,6 +1,6 @@
-"""The labels of a classification, counted while the script warms up: how many of them are below a class.
+"""Counts the labels of a classification while the script warms up: the number of labels below certain classes.
 
-They are read from the autograd graph before a backward pass, so that the forward pass needs no hook.
+Labels are read from the autograd graph before a backward pass, so that the forward pass needs no hook.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ _MOST_PASSES = 8
 _MOST_NODES = 64
 _MOST_LABELS = 1 << 20
 _LEAST_CLASSES = 1000
-"""Labels of fewer classes are not kept: nothing depends on them."""
+"""Labels of fewer classes are not stored, because nothing depends on them."""
 _EDGES = 2
-"""Counted classes for each doubling of their number."""
+"""Number of class limits per doubling of the class index."""
 
 
 class Labels:
-    """Sees the first backward passes; ``fact`` has the counts."""
+    """Reads the labels of the first backward passes; ``fact`` returns the counts."""
 
     def __init__(self):
         self._remaining = _MOST_PASSES
         self._seen = []
 
     def see(self, tensors):
-        """A backward pass from these tensors is about to begin. Gives the number of labels, None without."""
+        """Read the labels before a backward pass from these tensors. Returns their number; None if there are none."""
         # A traced script computes no numbers.
         if self._remaining <= 0 or not tensors or _python_dispatch._len_torch_dispatch_stack() > 0:
             return None
         self._remaining -= 1
-        # Graphs of other libraries, and tensors that another hook keeps, may refuse.
+        # Graphs of other libraries, and saved tensors with hooks, may raise errors.
         with contextlib.suppress(Exception), torch.no_grad():
             target = _target(tensors[0].grad_fn)
             if target is not None and target.numel() <= _MOST_LABELS:
@@ -42,7 +42,7 @@ class Labels:
         return None
 
     def fact(self):
-        """A row of ``skyline.trace.LabelFact``; None if there are none of many classes."""
+        """A row of ``skyline.trace.LabelFact``; None if there are no labels of many classes."""
         if not self._seen:
             return None
         labels = torch.cat(self._seen)
@@ -58,7 +58,7 @@ class Labels:
 
 
 def _target(start):
-    """The targets of the nearest negative log-likelihood before a tensor; None without one."""
+    """The targets of the nearest negative log-likelihood loss in the graph of a tensor; None if there is none."""
     level, seen = [start], {start}
     while level and len(seen) < _MOST_NODES:
         following = []

@@ -1,4 +1,4 @@
-"""An iteration that is too long to wait for: it is cut at its backward passes."""
+"""Cuts an iteration at its backward passes if it takes too long to measure as a whole."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ _clock = time.monotonic
 
 
 class LongIteration:
-    """Decides during warm-up whether an iteration is one backward pass instead of one optimizer step.
+    """Decides during the warm-up if an iteration is one backward pass instead of one optimizer step.
 
-    L-BFGS calls its closure twenty times in one step; accumulated gradients may take a hundred passes. Where all passes
-    come from one line, they do the same work, and the time from one to the next stands for the others. Passes of
-    several lines, as of a GAN, differ: such an iteration stays whole. ``longest_s`` counts from the first pass of an
-    iteration on; None: iterations stay whole.
+    L-BFGS calls its closure twenty times in one step; gradient accumulation may take a hundred passes. If all passes
+    come from one line, they do the same work, and the time from one to the next is representative. Passes from
+    several lines, as in a GAN, differ: such an iteration is not cut. ``longest_s`` is the limit from the first pass of
+    an iteration on; None: iterations are not cut.
     """
 
     def __init__(self, longest_s=None):
         self._longest_s = longest_s
         self.line = None
-        """Of the backward pass that ends an iteration; None while iterations are whole."""
+        """Line of the backward pass that ends an iteration; None while iterations are whole."""
         self.passes = 0
-        """Since the last optimizer step, or since the start where iterations are cut."""
+        """Passes since the last optimizer step, or since the start if iterations are cut."""
         self._began = 0.0
         self._lines = []
         self._fixed = longest_s is None
 
     def passed(self):
-        """A backward pass ended. Gives whether an iteration ended with it."""
+        """Count a backward pass. True if an iteration ended with it."""
         if self._fixed:
             return self.line is not None
         self.passes += 1
@@ -47,11 +47,11 @@ class LongIteration:
         return self.line is not None
 
     def pass_ms(self):
-        """Mean time from one pass to the next when iterations are cut for the first time; None while they are whole."""
+        """Mean time from one pass to the next at the first cut, in ms; None while iterations are whole."""
         return None if self.line is None else (_clock() - self._began) / (self.passes - 1) * 1e3
 
     def ended(self):
-        """An iteration ended with an optimizer step. Gives whether that is a boundary."""
+        """Note an optimizer step that ends an iteration of the script. True if it is a boundary."""
         if self.line is not None:
             return False
         self.passes = 0
@@ -59,5 +59,5 @@ class LongIteration:
         return True
 
     def fix(self):
-        """Warm-up is over: what an iteration is does not change any more."""
+        """Keep the kind of iteration from now on: the warm-up is over."""
         self._fixed = True

@@ -8,9 +8,9 @@ import torch
 
 
 class ModeSwitch:
-    """Stands in ``torch.nn.Module.train``, which ``eval`` calls too, and calls the listeners after each switch.
+    """Replaces ``torch.nn.Module.train``, which ``eval`` calls too, and calls the listeners after each switch.
 
-    A module switches its parts by calls of the same method: only the outermost call counts.
+    A module switches its submodules through the same method: only the outermost call counts.
     """
 
     def __init__(self):
@@ -18,7 +18,7 @@ class ModeSwitch:
         self._inside = False
 
     def install(self):
-        """Before the script runs."""
+        """Install the hook; call it before the script runs."""
         train = torch.nn.Module.train
 
         @functools.wraps(train)
@@ -41,5 +41,5 @@ class ModeSwitch:
         self._listeners = (*self._listeners, heard)
 
     def leave(self, heard):
-        """Call it no more."""
+        """Stop calling ``heard``."""
         self._listeners = tuple(one for one in self._listeners if one != heard)

@@ -9,16 +9,16 @@ from torch.nn.modules import module as modules
 from . import user_code
 
 _MOST_BETWEEN = 2000
-"""Calls of other models after which a model that is not called any more no longer ends iterations."""
+"""After this many calls of other models, a model that is no longer called cannot be the anchor."""
 
 
 class CalledModel:
-    """A module with parameters that is called from outside of every other module."""
+    """A module with parameters that is not called from within another module."""
 
     __slots__ = ("calls", "last_call", "line", "module")
 
     def __init__(self, module):
-        # Held, so that no other module gets its identity.
+        # The reference prevents another module from getting the same id.
         self.module = module
         self.calls = 0
         self.last_call = 0
@@ -26,11 +26,11 @@ class CalledModel:
 
 
 class ModelCalls:
-    """Calls ``on_call`` with a frame when the call of a model has ended an iteration.
+    """Calls ``on_call`` when the call of a model has ended an iteration.
 
-    The anchor is the model that is called least often, ties going to the one that is called last: a generation with an
-    encoder and a decoder is an iteration each time that the encoder runs. Until it is fixed it is chosen at each call,
-    by hooks on all modules; from then on it alone has a hook.
+    The anchor is the model that is called least often; with equal counts, the one called last. In a generation with an
+    encoder and a decoder, an iteration ends each time the encoder runs. Until the anchor is fixed, hooks on all modules
+    choose it at each call; afterwards only the anchor has a hook.
     """
 
     def __init__(self, on_call):
@@ -49,13 +49,13 @@ class ModelCalls:
         ]
 
     def compiled(self, module):
-        """Watch this module alone, which stands for a compiled one: hooks on all modules would be compiled with it."""
+        """Watch only this module, which wraps a compiled one: hooks on all modules would be compiled too."""
         if self._hooks:
             self._remove()
             self._hooks = [module.register_forward_hook(lambda called, *_: self._ended(called))]
 
     def fix(self):
-        """Warm-up is over: the anchor stays."""
+        """Keep the anchor from now on: the warm-up is over."""
         self._remove()
         if self.anchor is not None:
             anchor = self.anchor
@@ -67,7 +67,7 @@ class ModelCalls:
         return 0 if self.anchor is None else self.anchor.calls
 
     def fact(self):
-        """The anchor as ``skyline.capture.events.ModelSeen``; None while no model was called."""
+        """The anchor as ``skyline.capture.events.ModelSeen``; None if no model was called."""
         if self.anchor is None:
             return None
         return {"name": type(self.anchor.module).__name__, "line": self.anchor.line}
@@ -110,7 +110,7 @@ class ModelCalls:
 
 
 def _always(register, hook):
-    """Also after a call that raised, where this version of PyTorch can: the depth would be wrong otherwise."""
+    """Register a hook that also runs after a call that raised, if PyTorch supports it: the depth must stay right."""
     try:
         return register(hook, always_call=True)
     except TypeError:

@@ -14,12 +14,12 @@ MOST = 1_000
 
 
 def module_facts(named, seen, module_lines, updated=()):
-    """Rows as of ``skyline.trace.ModuleFact``, and how many modules there are in all.
+    """Rows of ``skyline.trace.ModuleFact``, and the total number of modules.
 
-    ``named`` are pairs of a path and a module, in the order of ``named_modules()`` under each root; only roots
-    with a parameter among those that are ``updated`` count. Where none has one, because the script updates them by
-    hand or through flattened copies, those with a parameter that takes a gradient do. Of more than ``MOST``, the ones
-    that hold or keep most memory are reported.
+    ``named`` are pairs of a path and a module, in the order of ``named_modules()`` under each root. Only roots with a
+    parameter in ``updated`` count. If there is none, because the script updates parameters by hand or through
+    flattened copies, roots with a parameter that requires a gradient count. If there are more than ``MOST`` modules,
+    those with the most memory are reported.
     """
     roots = _roots(named)
     addresses = {id(parameter) for parameter in updated}
@@ -28,7 +28,7 @@ def module_facts(named, seen, module_lines, updated=()):
         trained = [root for root in roots if any(one.requires_grad for one in root[0][1].parameters())]
     rows = [row for root in trained for row in root]
     lists = {id(module) for root in trained for module in _repeating(root)}
-    # Two models of one class have the same paths, and what is kept was counted by path.
+    # Two models of one class have the same paths, and kept bytes were counted by path.
     shared = {path for path, count in Counter(path for path, _ in rows).items() if count > 1}
     told = rows
     if len(rows) > MOST:
@@ -43,7 +43,7 @@ def module_facts(named, seen, module_lines, updated=()):
 
 
 def _repeating(root):
-    """Containers of parameters that modules further down hold as well, as Keras's models keep of all their layers'."""
+    """Containers whose parameters deeper modules also hold, such as the list of all parameters in a Keras model."""
     deepest = {}
     for path, module in root:
         for parameter in module._parameters.values():
@@ -56,7 +56,7 @@ def _repeating(root):
 
 
 def _roots(named):
-    """The pairs of each root, itself first."""
+    """The pairs of each root, with the root first."""
     roots = []
     for path, module in named:
         if "." not in path or not roots:
@@ -89,7 +89,7 @@ def _elements(parameter):
     try:
         return parameter.numel()
     except (RuntimeError, ValueError):
-        # A lazy module has not been called yet.
+        # The parameter of a lazy module has no size before its first call.
         return 0
 
 
@@ -98,7 +98,7 @@ def _own_bytes(module):
 
 
 def _channels_last(module):
-    """By the strides: a kernel of one point is contiguous in both formats, and yet lies in one of them."""
+    """True for channels last, judged by strides, since a 1x1 kernel is contiguous in both formats; None if unknown."""
     for parameter in module._parameters.values():
         try:
             if parameter is not None and parameter.dim() == 4:
@@ -111,7 +111,7 @@ def _channels_last(module):
 
 
 def _class_line(cls):
-    """The first line of the ``forward`` of a class of the person's."""
+    """The first line of ``forward``, if the class is in the user's code."""
     forward = getattr(cls, "forward", None)
     code = getattr(getattr(forward, "__wrapped__", forward), "__code__", None)
     if code is None or not user_code.is_user_file(code.co_filename):
@@ -143,7 +143,7 @@ def is_library(module):
 
 
 def options(module):
-    """By name. Of PyTorch's classes what they are known by, of others their plain attributes, only a few."""
+    """Options by name: well-known options of PyTorch's classes, and a few plain attributes of other classes."""
     held = vars(module)
     if not is_library(module):
         plain = ((name, value) for name, value in held.items() if _is_own(name, value))
@@ -166,7 +166,7 @@ def _is_own(name, value):
 
 
 def _plain(value):
-    """The value if it is plain, else this function."""
+    """The value if it is plain, else this function as a marker."""
     if value is None or type(value) in (int, float, bool):
         return value
     if type(value) is str:
@@ -177,7 +177,7 @@ def _plain(value):
 
 
 def named_modules():
-    """Pairs of a path and a module, ``"ResNet.layer1.conv"``, root by root; roots are named by their class."""
+    """Pairs of a path (``"ResNet.layer1.conv"``) and a module, root by root; roots are named by their class."""
     modules = [thing for thing in gc.get_objects() if issubclass(type(thing), torch.nn.Module)]
     children = {id(child) for module in modules for child in module.children()}
     return [
@@ -189,7 +189,7 @@ def named_modules():
 
 
 def module_names():
-    """Paths of all modules by their address; the first one of a module that is in several places."""
+    """Paths of all modules by address; a module with several paths has its first one."""
     names = {}
     for path, module in named_modules():
         names.setdefault(id(module), path)

@@ -1,4 +1,4 @@
-"""Where the person's code made each module."""
+"""Finds the line of the user's code that created each module."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from . import user_code
 
 
 class ModuleLines:
-    """Notes the line on which each ``nn.Module`` is constructed, as it is.
+    """Notes the line on which each ``nn.Module`` is constructed.
 
-    Only a line that makes the object itself counts: what a library's container or factory makes has none, and
-    neither has a copy or what was unpickled. An ``__init__`` of the object's own class is not where it is made.
+    Only a line that creates the object itself counts: modules created by a library, copies and unpickled modules have
+    none. An ``__init__`` of the object's own class does not count either.
     """
 
     def __init__(self):
         self._places = {}
 
     def install(self):
-        """From the next module on."""
+        """Start to note the lines of new modules."""
         original = torch.nn.Module.__init__
         note = self._note
 
@@ -35,9 +35,9 @@ class ModuleLines:
         torch.nn.Module.__init__ = __init__
 
     def line(self, module):
-        """Where it was made as ``{"file", "line", "function"}``, or None."""
+        """The line that created the module as ``{"file", "line", "function"}``, or None."""
         reference, code, number = self._places.get(id(module), (None, None, 0))
-        # An address is used again once its module is gone.
+        # The address of a deleted module may be reused.
         if reference is None or reference() is not module or not user_code.is_user_file(code.co_filename):
             return None
         return {

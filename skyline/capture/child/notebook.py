@@ -1,4 +1,4 @@
-"""The surroundings that Jupyter gives the code of a notebook: its folder, and stand-ins for IPython that do nothing."""
+"""The environment that Jupyter provides for a notebook: its folder, and IPython, here replaced by empty stand-ins."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ def is_one(path):
 
 def set_up(names, path, text):
     """Prepare the names of ``__main__`` and the process as Jupyter does; ``text`` is the code of all cells."""
-    # Jupyter sets no __file__, and the code of a spawned process could not be imported from a notebook.
+    # Jupyter sets no __file__, and a spawned process could not import a notebook anyway.
     del names["__file__"]
     names.update(display=_StandIn(), get_ipython=_StandIn())
     sys.path.insert(0, os.getcwd())
-    # A window would wait for somebody to close it.
+    # A window would wait for the user to close it.
     os.environ.setdefault("MPLBACKEND", "agg")
-    # Tracebacks and inspect read lines from here; a time of None keeps them, as the file holds other lines.
+    # Tracebacks and inspect read lines from this cache. A time of None prevents a reload from the file, which differs.
     for name in {path, os.path.realpath(path)}:
         linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
-    # After all others: an IPython that is installed is imported.
+    # It is the last finder, so that an installed IPython has priority.
     sys.meta_path.append(_Finder())
 
 
 class _StandIn:
-    """Takes every call and has every attribute; it is empty, and false."""
+    """Accepts every call and has every attribute; it is empty and false."""
 
     def __call__(self, *_args, **_kwargs):
         return self
@@ -70,7 +70,7 @@ class _Module(types.ModuleType):
 
 
 class _Finder:
-    """Finds ``IPython`` and its modules where IPython is not installed."""
+    """Finds ``IPython`` and its modules if IPython is not installed."""
 
     def find_spec(self, fullname, path=None, target=None):
         if fullname.partition(".")[0] != "IPython":

@@ -1,22 +1,22 @@
-"""Calls of the person's code and of modules, counted while iterations are recorded."""
+"""Calls of the user's code and of modules, counted while iterations are recorded."""
 
 from __future__ import annotations
 
 import os
 
 READS = ("item", "tolist", "cpu", "numpy", "print", "float", "int", "bool", "format", "read")
-"""Calls that need the numbers of a tensor, by their reported names."""
+"""Reported names of calls that read the values of a tensor."""
 
 _MOST = 500
-"""Limit of reported different calls; a script has a few dozen."""
+"""Maximum number of distinct calls that are reported; a script has a few dozen."""
 
 CHECKPOINT_FILE = "torch/utils/checkpoint.py"
 
 
 class ObservedCall:
-    """One call of something that a what-if may be about. ``line`` is the number of a line of the person's.
+    """One call that a what-if may change. ``line`` is the number of a line in the user's code.
 
-    ``name`` becomes empty where the call turns out not to be worth telling.
+    ``name`` becomes empty if the call turns out to be irrelevant.
     """
 
     __slots__ = ("line", "name", "options")
@@ -28,7 +28,7 @@ class ObservedCall:
 
 
 class ModuleCalls:
-    """Number of calls of a module in forward passes; ``lines`` are those of its calls, by the number of the pass."""
+    """Number of calls of a module in forward passes; ``lines`` maps the number of a pass to the calling line."""
 
     __slots__ = ("calls", "checkpointed", "lines")
 
@@ -41,9 +41,9 @@ class ModuleCalls:
 class ObservedCalls:
     """The calls of ``iterations`` whole iterations; ``lines`` are the rows of the table that numbers refer to.
 
-    ``kept`` are the bytes that forward passes keep for the backward pass, by the path of a module. ``complete`` is
-    whether every call of a module was seen: compiled code makes calls that are not. ``trained`` are the numbers of
-    the forward passes into which a gradient came back.
+    ``kept`` are the bytes that forward passes keep for the backward pass, by module path. ``complete`` is True if every
+    call of a module was seen: calls within compiled code are not. ``trained`` are the numbers of the forward passes
+    that have a backward pass.
     """
 
     def __init__(self):
@@ -56,14 +56,14 @@ class ObservedCalls:
         self.trained = frozenset()
 
     def add(self, name, line, **options):
-        """A call; gives what stands for it."""
+        """Add a call, and return its object."""
         call = ObservedCall(name, line)
         call.options.update(options)
         self.calls.append(call)
         return call
 
     def module_called(self, address, number, line, checkpointed):
-        """A module was called in the forward pass of this number; ``line`` is -1 where a library called it."""
+        """Count a call of a module in the forward pass ``number``; ``line`` is -1 if a library called it."""
         seen = self.modules.get(address)
         if seen is None:
             seen = self.modules[address] = ModuleCalls()
@@ -73,7 +73,7 @@ class ObservedCalls:
             seen.lines.setdefault(number, line)
 
     def call_line(self, address):
-        """The line that calls a module, one that trains it before any other; None where only a library does."""
+        """The line that calls a module, preferably in a training pass; None if only libraries call it."""
         seen = self.modules.get(address)
         if seen is None or not seen.lines:
             return None
@@ -87,11 +87,11 @@ class ObservedCalls:
         return 0.0 if self.complete else 1.0
 
     def line(self, number):
-        """A line by its number, None where there is none."""
+        """A line by its number; None if there is none."""
         return self.lines[number] if number >= 0 else None
 
     def _mark_shared(self):
-        """Mark evaluating calls whose line, or function, calls modules in passes that train, too."""
+        """Mark evaluation calls whose line or function also calls modules in training passes."""
         trained = {
             line for seen in self.modules.values() for one, line in seen.lines.items() if one in self.trained
         }
@@ -105,7 +105,7 @@ class ObservedCalls:
                     call.options["trained_here"] = "function"
 
     def rows(self):
-        """The calls, equal ones counted together, as rows of ``skyline.trace.CallFact``."""
+        """The calls as rows of ``skyline.trace.CallFact``, with equal calls counted together."""
         self._mark_shared()
         counts = {}
         for call in self.calls:

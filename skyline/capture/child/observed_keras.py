@@ -1,4 +1,4 @@
-"""The optimizers of Keras 3 on PyTorch, which are none of PyTorch's and call no hooks of theirs."""
+"""The optimizers of Keras 3 on PyTorch, which are not PyTorch optimizers and call none of PyTorch's hooks."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ _BASE = "keras.src.optimizers.base_optimizer"
 _SCALING = "keras.src.optimizers.loss_scale_optimizer"
 _LAYER = "keras.src.layers.layer"
 _WRAPPERS = ("LossScaleOptimizer", "MultiOptimizer")
-"""Optimizers that hand gradients on to others, which step."""
+"""Optimizers that pass gradients on to other optimizers, which do the steps."""
 SPAN = "Optimizer.step#"
-"""Names of spans around steps begin so, as PyTorch names them."""
+"""Prefix of the names of spans around steps, as in PyTorch."""
 FILE, STEP = "child/observed_keras.py", "keras_step"
-"""The function that stands around a step, as a profiler sees it."""
+"""The function that wraps a step, as a profiler sees it."""
 
 
 class KerasOptimizers:
-    """Tells of optimizers of Keras as PyTorch's hooks tell of PyTorch's, from when the script imports Keras.
+    """Reports optimizers of Keras like PyTorch's hooks report PyTorch's, once the script imports Keras.
 
-    ``created(optimizer, line)`` is called after the construction, ``before(optimizer)`` ahead of each step,
-    ``after(optimizer, frame, updated)`` behind it, and ``skipped(optimizer, frame)`` where gradients overflowed and no
-    step was made. ``updated`` is false where gradients are only added up (``gradient_accumulation_steps``).
-    ``timed(call, part)`` gives the time of a call to a part of the iteration. Where Keras computes with another
-    library than PyTorch, nothing is called.
+    ``created(optimizer, line)`` is called after the construction, ``before(optimizer)`` before each step,
+    ``after(optimizer, frame, updated)`` after it, and ``skipped(optimizer, frame)`` if gradients overflowed and there
+    was no step. ``updated`` is false if gradients were only accumulated (``gradient_accumulation_steps``).
+    ``timed(call, part)`` assigns the time of a call to a part of the iteration. If Keras uses another backend than
+    PyTorch, nothing is called.
     """
 
     def __init__(self, timed, created, before, after, skipped):
@@ -42,7 +42,7 @@ class KerasOptimizers:
         self._calls = 0
 
     def install(self):
-        """Wait for the import of Keras; it is not imported here."""
+        """Install the hooks once the script imports Keras; it is not imported here."""
         after_import(_BASE, self._watch)
         after_import(_SCALING, self._watch_scaling)
 
@@ -74,7 +74,7 @@ class KerasOptimizers:
         base.__init__, base.apply = __init__, keras_step
 
     def _is_update(self, optimizer):
-        """True unless the gradients of this call were only added to those before. The device is asked once."""
+        """True unless the gradients of this call were only accumulated. Reads the count from the device only once."""
         every = optimizer.gradient_accumulation_steps
         if not every:
             return True
@@ -100,12 +100,12 @@ class KerasOptimizers:
 
 
 def is_of_keras(optimizer):
-    """True for an optimizer that Keras defines, or a class made from one."""
+    """True if the class of an optimizer is derived from Keras's base class."""
     return any(cls.__module__ == _BASE for cls in type(optimizer).__mro__)
 
 
 def name_of(optimizer):
-    """The name of an optimizer's class: ``Adam`` of PyTorch's, ``keras.optimizers.Adam`` of Keras's."""
+    """The name of an optimizer's class: ``Adam`` for PyTorch, ``keras.optimizers.Adam`` for Keras."""
     cls = type(optimizer)
     return f"keras.optimizers.{cls.__name__}" if cls.__module__.startswith("keras.") else cls.__name__
 
@@ -118,7 +118,7 @@ def parameters_of(optimizer):
 
 
 def state_of(optimizer):
-    """The tensors that an optimizer keeps from step to step, without those that it updates."""
+    """The tensors of an optimizer's state, without its parameters."""
     if is_of_keras(optimizer):
         return _tensors(optimizer.variables)
     return [
@@ -131,14 +131,14 @@ def state_of(optimizer):
 
 
 def saved_state(optimizer):
-    """The content of an optimizer in a checkpoint: its ``state_dict``, or for Keras its variables by their paths."""
+    """The content of an optimizer in a checkpoint: its ``state_dict``, or for Keras its variables by path."""
     if is_of_keras(optimizer):
         return {path: tensor.detach() for path, tensor in _by_path(optimizer.variables).items()}
     return optimizer.state_dict()
 
 
 def own_variables(module):
-    """The tensors of a layer of Keras by their paths, without those of its parts; none for other modules."""
+    """The tensors of a Keras layer by path, without those of its sublayers; none for other modules."""
     if not any(cls.__module__ == _LAYER for cls in type(module).__mro__):
         return {}
     own = (getattr(module, name, ()) for name in ("_trainable_variables", "_non_trainable_variables"))
@@ -151,7 +151,7 @@ def _by_path(variables):
 
 
 def _tensors(variables):
-    """Without conversion to the number format in force, as ``value`` may do; a variable may not have one yet."""
+    """The tensors of variables, without the format conversion that ``value`` may do. Unbuilt variables have none."""
     held = (getattr(variable, "_value", None) for variable in variables)
     return [tensor for tensor in held if issubclass(type(tensor), torch.Tensor)]
 

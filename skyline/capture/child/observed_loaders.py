@@ -1,4 +1,4 @@
-"""The data loaders of a script: their settings, and the batches that they gave."""
+"""The data loaders of a script: their settings, and counts of their batches."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import weakref
 
 
 class ObservedLoader:
-    """A DataLoader, or several made one after another on one line with the same settings.
+    """A DataLoader, or several that are created one after another on one line with the same settings.
 
     ``fetches`` counts their batches, ``iterations`` the training iterations that took at least one of them.
-    The settings are read at construction: in ``for batch in DataLoader(...)`` only the iterator lives on.
+    The settings are read at construction, because in ``for batch in DataLoader(...)`` only the iterator survives.
     """
 
     def __init__(self, loader, created, settings):
@@ -27,7 +27,7 @@ class ObservedLoader:
 
     @property
     def ended(self):
-        """No loader and no iterator of it is left."""
+        """True if neither the loader nor an iterator of it is left."""
         return self._sampler() is None
 
     def gave(self, iterator):
@@ -36,7 +36,7 @@ class ObservedLoader:
         return sampler is not None and sampler is getattr(iterator, "_index_sampler", None)
 
     def fetched(self, iteration):
-        """It gave a batch in the iteration of this number."""
+        """Count a batch in iteration number ``iteration``."""
         self.fetches += 1
         if iteration != self._last_iteration:
             self._last_iteration = iteration
@@ -44,13 +44,13 @@ class ObservedLoader:
 
 
 class ObservedLoaders:
-    """All loaders that a script made, in order."""
+    """All loaders that a script created, in order."""
 
     def __init__(self):
         self._seen = []
 
     def created(self, loader, line):
-        """A loader was made on this line."""
+        """Add a loader that was created on this line."""
         settings = _settings(loader)
         for seen in self._seen:
             if seen.ended and seen.created == line and seen.settings == settings:
@@ -59,7 +59,7 @@ class ObservedLoaders:
         self._seen.append(ObservedLoader(loader, line, settings))
 
     def fetched(self, iterator, iteration):
-        """The iterator gave a batch in the training iteration of this number."""
+        """Count a batch of an iterator in training iteration number ``iteration``."""
         for seen in self._seen:
             if seen.gave(iterator):
                 seen.fetched(iteration)
@@ -67,7 +67,7 @@ class ObservedLoaders:
 
     @property
     def fetches(self):
-        """The batches of all loaders."""
+        """Number of batches from all loaders."""
         return sum(seen.fetches for seen in self._seen)
 
     def facts(self, leading):
@@ -76,9 +76,9 @@ class ObservedLoaders:
 
 
 def _fact(seen, leading):
-    """As ``skyline.capture.events.LoaderFact``. The size of a batch sampler counts where a batch had it.
+    """A row of ``skyline.capture.events.LoaderSeen``. The size of a batch sampler is used if a batch had it.
 
-    A sampler that takes each sample with some probability (Opacus) has batches of all sizes: their mean counts.
+    A sampler that takes each sample with some probability (Opacus) has batches of varying size: their mean is used.
     """
     settings = dict(seen.settings)
     of_sampler, mean = settings.pop("sampler_batch_size"), settings.pop("mean_batch_size")
@@ -96,7 +96,7 @@ def _settings(loader):
     try:
         size = len(loader.dataset)
     except Exception:
-        # The script's own code: many datasets have no length.
+        # The length is code of the script, and many datasets have none.
         size = None
     return {
         "batch_size": _whole(getattr(loader, "batch_size", None)),
@@ -112,7 +112,7 @@ def _settings(loader):
 
 
 def _mean(sampler):
-    """Of the batches of a sampler that takes each of ``num_samples`` with the probability ``sample_rate``."""
+    """The mean batch size of a sampler that takes each of ``num_samples`` with probability ``sample_rate``."""
     samples, rate = getattr(sampler, "num_samples", None), getattr(sampler, "sample_rate", None)
     if not isinstance(samples, numbers.Integral) or not isinstance(rate, float):
         return None
@@ -127,5 +127,5 @@ def _reference(sampler):
     try:
         return weakref.ref(sampler)
     except TypeError:
-        # A list of indices has no weak references.
+        # A list of indices does not support weak references.
         return lambda: sampler

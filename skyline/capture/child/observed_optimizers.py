@@ -1,4 +1,4 @@
-"""The optimizers of a script: how often each steps, and whose step ends an iteration."""
+"""The optimizers of a script: the number of steps of each, and the optimizer whose step ends an iteration."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from . import user_code
 
 
 class ObservedOptimizer:
-    """An optimizer that was constructed; ``steps`` counts how often it stepped, ``steps_lately`` in one iteration."""
+    """An optimizer that was constructed; ``steps`` counts all its steps, ``steps_lately`` those in one iteration."""
 
     def __init__(self, optimizer, created):
         self.optimizer = weakref.ref(optimizer)
@@ -21,19 +21,19 @@ class ObservedOptimizer:
         self.steps_lately = 0
         self.last_step = 0
         self.since_anchor = 0
-        """Steps since the anchor's last one, while it steps itself."""
+        """Steps of this optimizer since the anchor's last step."""
 
     @property
     def ended(self):
-        """The optimizer is gone: it never steps again."""
+        """True if the optimizer no longer exists."""
         return self.optimizer() is None
 
     def is_like(self, other):
-        """True if both are made on the same line and step on the same line: they do the same work on other weights."""
+        """True if both are created on one line and step on one line: they do the same work on different weights."""
         return (self.kind, self.created, self.step_line) == (other.kind, other.created, other.step_line)
 
     def take_over(self, earlier):
-        """Go on with the counts of an optimizer that is gone."""
+        """Continue the counts of an optimizer that is gone."""
         self.steps += earlier.steps
         self.skipped += earlier.skipped
         self.steps_before += earlier.steps_before
@@ -41,26 +41,26 @@ class ObservedOptimizer:
 
 
 class ObservedOptimizers:
-    """All optimizers that a script made.
+    """All optimizers that a script created.
 
-    The anchor, whose step ends an iteration, is the one that steps least often; ties go to the one that steps last.
-    Until it is fixed it is chosen at each step. A script may make a new optimizer for each epoch, fold or client:
-    the first step of the new one continues the counts of one like it that is gone, its place as the anchor included.
-    Where the earlier one still exists, as in a list of clients, one like it becomes the anchor when it has stepped more
-    than twice as often since the anchor's last step as in an iteration of the warm-up.
+    The anchor, whose step ends an iteration, is the one that steps least often; with equal counts, the one that steps
+    last. Until it is fixed, it is chosen at each step. A script may create a new optimizer for each epoch, fold or
+    client: at its first step the new one takes over the counts of a similar one that is gone, and its role as anchor.
+    If the earlier one still exists, as in a list of clients, a similar one becomes the anchor once its number of steps
+    since the anchor's last step is more than twice its number in an iteration of the warm-up.
     """
 
     def __init__(self):
         self.made = 0
         """Number of optimizers constructed, or seen to step."""
         self.steps = 0
-        """Steps of all of them."""
+        """Steps of all optimizers."""
         self._known = {}
         self._gone = []
         self._anchor = None
 
     def created(self, optimizer, line):
-        """An optimizer was made on this line."""
+        """Add an optimizer that was created on this line."""
         known = self._known.get(id(optimizer))
         if known is None or known.optimizer() is not optimizer:
             self._add(optimizer, line)
@@ -73,7 +73,7 @@ class ObservedOptimizers:
         return known
 
     def stepped(self, seen, skipped=0):
-        """This one stepped. Gives whether it is the anchor."""
+        """Count a step of this optimizer. True if it is the anchor."""
         self.steps += 1
         if seen.step_line is None:
             seen.step_line = user_code.innermost_line()
@@ -88,20 +88,20 @@ class ObservedOptimizers:
 
     @property
     def anchor(self):
-        """The one whose step ends an iteration; None while none has stepped."""
+        """The optimizer whose step ends an iteration; None if none has stepped yet."""
         if self._anchor is not None:
             return self._anchor
         stepped = [seen for seen in self._every() if seen.steps]
-        # One that is gone must not hold up those that are left.
+        # An optimizer that is gone would never end an iteration again.
         choice = [seen for seen in stepped if not seen.ended] or stepped
         return min(choice, key=lambda seen: (seen.steps, -seen.last_step), default=None)
 
     def fix_anchor(self):
-        """From now on the anchor is passed on only to one that is like it."""
+        """Keep the anchor from now on; only a similar optimizer can replace it."""
         self._anchor = self.anchor
 
     def in_use(self, *, unstepped=False):
-        """Pairs of what was seen of an optimizer and itself: those that stepped, or all that exist."""
+        """Pairs of the record of an optimizer and the optimizer: those that stepped, or all that exist."""
         alive = ((seen, seen.optimizer()) for seen in self._known.values())
         return [
             (seen, optimizer)
@@ -114,7 +114,7 @@ class ObservedOptimizers:
         return all(seen.steps for seen in self._known.values() if not seen.ended)
 
     def iteration_ended(self):
-        """Count from here on how often each steps in one iteration."""
+        """Start to count the steps of each optimizer in the next iteration."""
         for seen in self._known.values():
             seen.steps_lately, seen.steps_before = seen.steps - seen.steps_before, seen.steps
 
@@ -125,13 +125,13 @@ class ObservedOptimizers:
         self.made += 1
         before = self._known.pop(id(optimizer), None)
         if before is not None and before.steps:
-            # Another has its place in memory; its counts are still to be continued.
+            # A new optimizer has the same address, but the counts of the old one must still be continued.
             self._gone.append(before)
         added = self._known[id(optimizer)] = ObservedOptimizer(optimizer, line)
         return added
 
     def _judge(self, seen, anchor):
-        """Pass the anchor on if the anchor rests while this one steps again and again."""
+        """Make this one the anchor if it steps repeatedly while the anchor rests."""
         seen.since_anchor = seen.since_anchor + 1 if seen.last_step > anchor.last_step else 1
         if seen.since_anchor > max(1, 2 * seen.steps_lately) and seen.is_like(anchor):
             self._anchor = seen

@@ -1,4 +1,4 @@
-"""Observation of a training script at PyTorch's own seams: optimizer steps, backward passes, loaders."""
+"""Observes a training script through hooks in PyTorch: optimizer steps, backward passes, loaders."""
 
 from __future__ import annotations
 
@@ -33,16 +33,15 @@ _MOST_SIZES = 64
 
 
 class Observer:
-    """Patches PyTorch once and counts; calls ``on_boundary`` whenever an iteration may have ended.
+    """Patches PyTorch once and counts calls; calls ``on_boundary`` whenever an iteration may have ended.
 
-    The boundary is the step of the optimizer that steps least often (a GAN has two, a critic may step five
-    times as often), ties going to the one that steps last, or of the one that takes its place. A step that a
-    gradient scaler skips, because of gradients that overflowed, counts as one; a step that is captured in a graph
-    counts each time that the graph is replayed, and not when it is captured. Only a script that never makes an
-    optimizer (it updates its parameters by hand) is cut at its backward passes: after the last one before the
-    gradients are cleared. An iteration that takes longer than ``longest_s`` is cut at each backward pass. With
-    ``inference`` the script does not train: an iteration is a call of its model, whatever else it does.
-    ``on_part`` is called with the current part of an iteration at each change.
+    The boundary is the step of the anchor: the optimizer that steps least often (a GAN has two, a critic may step
+    five times as often); with equal counts, the one that steps last. A step that a gradient scaler skips because of
+    overflow counts as a step. A step that is captured in a graph counts at each replay of the graph, but not at the
+    capture. A script that never creates an optimizer (it updates its parameters by hand) is cut at the last backward
+    pass before the gradients are cleared. An iteration that takes longer than ``longest_s`` is cut at each backward
+    pass. With ``inference`` the script does not train: an iteration is a call of its model. ``on_part`` is called
+    with the current part of an iteration at each change.
     """
 
     def __init__(self, on_boundary, on_part=None, longest_s=None, *, inference=False):
@@ -83,10 +82,10 @@ class Observer:
         self._await_root = True
         self._iteration = 0
         self.pass_under_way = None
-        """The ``GradientPass`` or ``ValuesPass`` under way, None otherwise."""
+        """The current ``GradientPass`` or ``ValuesPass``, else None."""
 
     def install(self):
-        """Put the hooks in place; the script runs afterwards."""
+        """Install the hooks; call it before the script runs."""
         self.module_lines.install()
         self._captures.install()
         self.mode_switch.install()
@@ -110,7 +109,7 @@ class Observer:
         self._module_hook = torch.nn.modules.module.register_module_forward_pre_hook(self._module_called)
 
     def fix_anchor(self):
-        """Warm-up is over: the anchor stays, and modules are no longer watched."""
+        """Keep the anchor and stop watching modules: the warm-up is over."""
         self.optimizers.fix_anchor()
         self._warming = False
         self.hand_written.fix()
@@ -121,7 +120,7 @@ class Observer:
         self._interludes.start()
 
     def iterations(self):
-        """Number of iterations by the current anchor: the first few steps may have been of another optimizer."""
+        """Number of iterations by the current anchor: another optimizer may have been the anchor at first."""
         if self.model_calls is not None:
             return self.model_calls.iterations
         if self.long.line is not None:
@@ -130,12 +129,12 @@ class Observer:
         return anchor.steps if anchor is not None else self._updates
 
     def all_stepped(self):
-        """True if every optimizer that still exists has stepped, or its first step is not waited for."""
+        """True if every optimizer that still exists has stepped, or if iterations do not end with steps."""
         cut_elsewhere = self.model_calls is not None or self.long.line is not None
         return cut_elsewhere or self.optimizers.all_stepped()
 
     def optimizers_in_use(self):
-        """Pairs of what was seen of an optimizer and itself: those that stepped, all within a long iteration."""
+        """Pairs of the record of an optimizer and the optimizer: those that stepped, or all in a long iteration."""
         return self.optimizers.in_use(unstepped=self.long.line is not None)
 
     @property
@@ -144,7 +143,7 @@ class Observer:
         return self._clock.parts
 
     def current_part(self):
-        """``data``, ``backward``, ``optimizer`` or ``closure`` while one is under way, else None."""
+        """The current part: ``data``, ``backward``, ``optimizer`` or ``closure``, else None."""
         return self._clock.innermost()
 
     def stretch(self):
@@ -152,11 +151,11 @@ class Observer:
         return self.backward_calls, self.optimizers.steps
 
     def take_parts(self):
-        """The parts since the last call; start again."""
+        """Return the parts since the last call, and start again."""
         return self._clock.take()
 
     def new_iteration(self):
-        """The next module called is the root of its iteration."""
+        """Start a new iteration, in which the next module called is the root."""
         self._await_root = True
         self._iteration += 1
         self._interludes.end()
@@ -171,7 +170,7 @@ class Observer:
         self._compiled_hooks.clear()
 
     def _compile_called(self, result, options):
-        """Compiled code would contain a hook on all modules, and be compiled again when that goes."""
+        """Note a compilation, and remove the hook on all modules: with it, removal later would recompile the code."""
         self.styles.add("torch.compile")
         line = user_code.innermost_line()
         fact = {"name": "compile", "per_iteration": 0.0, "line": line, "options": options}
@@ -185,10 +184,10 @@ class Observer:
         if isinstance(result, torch.nn.Module) and self.model_calls is not None:
             self.model_calls.compiled(result)
         if isinstance(result, torch.nn.Module):
-            # The module that stands for the compiled one is not itself compiled.
+            # The module that wraps the compiled one is not itself compiled.
             self._compiled_hooks.append(result.register_forward_pre_hook(self._module_called))
 
-    # Construction: where in the person's code optimizers and loaders are made.
+    # Construction: the lines of the user's code that create optimizers and loaders.
 
     def _wrap_construction(self, cls, created):
         original = cls.__init__
@@ -208,8 +207,8 @@ class Observer:
 
         def counted(*args, **kwargs):
             if self._in_backward:
-                # Tensor.backward calls torch.autograd.backward: one pass, counted at the outer of the two, where
-                # a boundary is also outside of any function mode that the call goes through.
+                # Tensor.backward calls torch.autograd.backward. The pass counts once, at the outer call, so that a
+                # boundary is also outside of any function mode that the call goes through.
                 return backward(*args, **kwargs)
             self._interludes.end()
             captured = self._captures.under_way()
@@ -264,8 +263,8 @@ class Observer:
     def _before_step(self, optimizer, args, kwargs):
         self._clock.enter("optimizer")
         self._before_update(optimizer)
-        # The forward and backward passes of a closure are not the optimizer's work. Hooks of a torch function get
-        # the optimizer among the arguments.
+        # The forward and backward passes of a closure are not the optimizer's work. The arguments of the hook may
+        # include the optimizer itself.
         for index, value in enumerate(args):
             if index <= 1 and value is not optimizer and callable(value):
                 return (*args[:index], self._wrap_closure(value), *args[index + 1 :]), kwargs
@@ -306,7 +305,7 @@ class Observer:
         self._stepped(self.optimizers.seen(optimizer), frame, skipped=1)
 
     def _replayed(self, held, frame):
-        """A graph ran that holds these steps, and a backward pass where there is None."""
+        """Count the work of a replayed graph: these steps, and a backward pass for each None."""
         self.styles.add("captured graph")
         passes = held.count(None)
         self.parts.backward_calls += passes
@@ -342,7 +341,7 @@ class Observer:
             self._updates += 1
             self._on_boundary(sys._getframe(2))
 
-    # The batch, as the run shows it.
+    # The dimensions that show the batch size.
 
     def _module_called(self, module, args):
         self.called_modules = True
@@ -361,7 +360,7 @@ class Observer:
     def _see_labels(self, tensors):
         count = self.labels.see(tensors)
         if count and not self.first_dimensions:
-            # Neither a loader nor a module showed a batch: the script computes with tensors alone.
+            # Neither a loader nor a module showed a batch: the script uses plain tensors.
             _add(self.first_dimensions, [count])
             _add(self.leading, [count])
 
@@ -372,7 +371,7 @@ class Observer:
         _add(self.leading, first + second)
 
     def _see_fed(self, args):
-        """Of the input alone: what comes after it may be a state, a mask, a step."""
+        """Note the dimensions of the first input only: later ones may be a state, a mask or a step."""
         for value in args[:1]:
             first, second = [], []
             _collect_leading(value, first, second, 0)
@@ -381,7 +380,7 @@ class Observer:
 
 
 def _named_inputs(frame):
-    """The keyword arguments of the module's call under way, which hooks on all modules are not given."""
+    """The keyword arguments of the current module call, which hooks on all modules do not receive."""
     named = frame.f_locals.get("kwargs")
     return named if isinstance(named, dict) else {}
 
@@ -393,7 +392,7 @@ def _holds_tensors(value):
 
 
 def _gradient_scaler():
-    """The class that defines the step of a gradient scaler: where it stands depends on the version of torch."""
+    """The class that defines the step of a gradient scaler; its place depends on the version of torch."""
     return getattr(torch.amp, "GradScaler", None) or torch.cuda.amp.GradScaler
 
 
@@ -410,7 +409,7 @@ def _collect_leading(value, first, second, depth):
     if isinstance(value, torch.Tensor):
         first.extend(int(size) for size in value.shape[:1])
         if value.dim() > 1:
-            # The batch comes second in what recurrent networks are fed.
+            # The batch is the second dimension in inputs of recurrent networks.
             second.append(int(value.shape[1]))
     elif isinstance(value, (list, tuple)) and depth < 3:
         for item in value[:8]:

@@ -1,4 +1,4 @@
-"""Times of the parts of an iteration that need no profiler, and counts of its events."""
+"""Times of the parts of an iteration, measured without a profiler, and counts of its events."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ _clock = time.perf_counter
 class Parts:
     """Seconds spent in the parts of one iteration.
 
-    ``closure`` is what runs inside an optimizer step but is not its work: the closure that it calls, less the
-    backward passes in it. ``saving`` to ``rollout`` are those of ``Interludes``.
+    ``closure`` is the time of the closure that an optimizer step calls, minus the backward passes in it.
+    ``saving``, ``logging``, ``evaluation`` and ``rollout`` are the parts of ``Interludes``.
     """
 
     __slots__ = (
@@ -35,7 +35,7 @@ class Parts:
 
 
 class PartClock:
-    """Attributes time to the innermost part that is entered: time is exclusive, parts may be nested.
+    """Attributes time to the innermost current part: parts may be nested, and their times are exclusive.
 
     ``on_part`` is called with the innermost part at each change.
     """
@@ -46,15 +46,15 @@ class PartClock:
         self._on_part = on_part
 
     def inside(self, part):
-        """True if a part is entered, at any depth."""
+        """True within a part, at any depth."""
         return any(entered[0] == part for entered in self._inside)
 
     def innermost(self):
-        """The part that is under way, or None."""
+        """The innermost current part, or None."""
         return self._inside[-1][0] if self._inside else None
 
     def enter(self, part):
-        """The time from now on belongs to ``part``."""
+        """Attribute time to ``part`` from now on."""
         now = _clock()
         if self._inside:
             outer = self._inside[-1]
@@ -63,7 +63,7 @@ class PartClock:
         self._tell()
 
     def leave(self):
-        """Back to the part around it."""
+        """Return to the enclosing part."""
         now = _clock()
         part, since = self._inside.pop()
         setattr(self.parts, part, getattr(self.parts, part) + now - since)
@@ -72,7 +72,7 @@ class PartClock:
         self._tell()
 
     def timed(self, call, part):
-        """``call`` with its time given to ``part``."""
+        """A wrapper of ``call`` that attributes its time to ``part``."""
 
         def timed(*args, **kwargs):
             self.enter(part)
@@ -91,9 +91,9 @@ class PartClock:
             self._on_part(self.innermost())
 
     def take(self):
-        """The parts since the last call; start again.
+        """Return the parts since the last call, and start again.
 
-        A part that is under way starts again: an iteration may end within an optimizer step.
+        A current part starts again too: an iteration may end within an optimizer step.
         """
         parts, self.parts = self.parts, Parts()
         if self._inside:

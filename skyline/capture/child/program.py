@@ -1,4 +1,4 @@
-"""The person's program, executed as ``python script.py arguments`` or ``python -m module arguments`` would."""
+"""Executes the user's program like ``python script.py arguments`` or ``python -m module arguments``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .sandbox import refusal
 
 
 def compile_script(request):
-    """(code, None), or (None, problem) where the script is not valid Python."""
+    """(code, None), or (None, problem) if the script is not valid Python."""
     path = request["script"]
     try:
         return compile(request["sources"][os.path.realpath(path)], path, "exec", dont_inherit=True), None
@@ -25,7 +25,7 @@ def compile_script(request):
 
 
 def execute(request, code):
-    """Run it as ``__main__``; None if it ran to its end, else what stopped it as a dictionary."""
+    """Run the code as ``__main__``; None if it ran to its end, else the error as a dictionary."""
     path = request["script"]
     module = types.ModuleType("__main__")
     try:
@@ -37,7 +37,7 @@ def execute(request, code):
         if stop.code in (None, 0):
             return None
         text = stop.code if isinstance(stop.code, str) else f"exit status {stop.code}"
-        # Anything but a number is printed, and the status is 1: Python's own rule.
+        # Python prints a code that is not a number, and exits with status 1.
         status = stop.code if isinstance(stop.code, int) else 1
         return {
             "kind": "SystemExit",
@@ -61,7 +61,7 @@ def _set_up(module, request, path):
         notebook.set_up(names, path, request["sources"][os.path.realpath(path)])
         return
     if not name:
-        # The script must find its own neighbours, as it would under plain python.
+        # The script must be able to import modules from its folder, as under plain Python.
         sys.path.insert(0, os.path.dirname(os.path.realpath(path)))
         names["__loader__"] = importlib.machinery.SourceFileLoader("__main__", path)
         return
@@ -87,7 +87,7 @@ def _wind_up_threads():
 
 
 def _without_frames_of(folder, told):
-    """The same exception, and those that led to it, without the frames of our hooks."""
+    """The exception and its causes, without the frames of Skyline's hooks."""
     kept = [row for row in told.stack if not row.filename.startswith(folder)]
     told.stack = traceback.StackSummary.from_list(kept)
     for earlier in (told.__cause__, told.__context__):
@@ -97,14 +97,14 @@ def _without_frames_of(folder, told):
 
 
 def _describe(error, path):
-    """An exception as the person would have seen it, without our frames above the script's."""
+    """An exception as the user would see it, without Skyline's frames."""
     own = user_code.FOLDER + os.sep
     trail = error.__traceback__
     while trail is not None and trail.tb_frame.f_code.co_filename.startswith((own, "<frozen")):
         trail = trail.tb_next
     rows = [row for row in traceback.extract_tb(trail) if not row.filename.startswith(own)]
     text = "".join(_without_frames_of(own, traceback.TracebackException(type(error), error, trail)).format())
-    # Where a library raised, the line of the person's that called it is the one to look at.
+    # If a library raised the error, the line of the user's code that called it is reported.
     own_rows = [row for row in rows if user_code.is_user_file(row.filename)]
     last = (own_rows or rows or [None])[-1]
     file, line = (last.filename, last.lineno) if last else (path, 0)
@@ -120,6 +120,6 @@ def _describe(error, path):
         "traceback": text,
         "file": file,
         "line": line,
-        # Given where not the script failed but what runs it.
+        # It is set if Skyline failed, not the script.
         "hint": getattr(error, "skyline_hint", ""),
     }

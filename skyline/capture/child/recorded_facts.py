@@ -1,4 +1,4 @@
-"""Facts of a recording other than its rows: settings, modules, the joining of gradients, and calls."""
+"""Facts of a recording other than its rows: settings, modules, data parallelism, and calls."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .styles import compiled_frames
 
 
 def recorded_facts(observer, devices, observed_calls, named, updated):
-    """As a dictionary in the shape of ``skyline.capture.recording.Recording``.
+    """The facts as a dictionary with fields of ``skyline.capture.recording.ChildRecording``.
 
-    ``named`` are pairs of a path and a module; one that is under several roots, or twice, counts once.
+    ``named`` are pairs of a path and a module; a module with several paths counts once.
     ``updated`` are the parameters that optimizers update.
     """
     once = {}
@@ -37,7 +37,7 @@ _LONGEST = 200
 
 
 def graph_breaks():
-    """The places as rows of ``skyline.trace.CallFact``, each once; none where nothing was compiled."""
+    """The distinct graph breaks as rows of ``skyline.trace.CallFact``; none if nothing was compiled."""
     utils = sys.modules.get("torch._dynamo.utils")
     rows = []
     for told in list(getattr(utils, "graph_break_reasons", None) or ())[:_MOST]:
@@ -53,7 +53,7 @@ def graph_breaks():
 
 
 def _line(stack):
-    """The innermost of these frames that is the person's, or None."""
+    """The line of the innermost of these frames in the user's code, or None."""
     for frame in reversed(list(stack or ())):
         if user_code.is_user_file(frame.filename):
             return {"file": os.path.realpath(frame.filename), "line": frame.lineno, "function": frame.name}
@@ -61,17 +61,17 @@ def _line(stack):
 
 
 def _plain(reason):
-    """Its first line; explanations and hints follow in further ones."""
+    """The first line of a reason; later lines have explanations and hints."""
     if reason.startswith("generic_jump"):
         return "a branch depends on the numbers in a tensor"
     return reason.strip().split("\n")[0].strip()[:_LONGEST]
 
 
 def settings(devices, autocast):
-    """The settings of PyTorch that affect speed and accuracy, as of ``skyline.trace.Settings``.
+    """The settings of PyTorch that affect speed and accuracy, as in ``skyline.trace.facts.TorchSettings``.
 
-    ``autocast`` is what was seen around the forward pass. A switch that this version of PyTorch does not have,
-    or does not tell, is None. A device is only asked where the script computes on it.
+    ``autocast`` is the number format seen around the forward pass. A setting that this version of PyTorch does not
+    have or report is None. A device is queried only if the script computes on it.
     """
     return {
         "matmul_precision": _asked(torch.get_float32_matmul_precision),
@@ -87,7 +87,7 @@ def _asked(question):
     try:
         return question()
     except Exception:
-        # Switches that contradict each other are refused with errors of many kinds.
+        # PyTorch raises many kinds of errors for settings that contradict each other.
         return None
 
 
@@ -97,7 +97,7 @@ _MIB = 1 << 20
 
 
 def parallel(modules, module_lines):
-    """The outermost wrapper among ``modules``, as of ``skyline.trace.ParallelFact``; None without one."""
+    """The outermost parallel wrapper among ``modules``, as in ``skyline.trace.ParallelFact``; None without one."""
     for module in modules:
         names = [cls.__name__ for cls in type(module).__mro__]
         if _REPLICATED in names:
@@ -154,7 +154,7 @@ def _switch(module, name):
 
 
 def _comm_hook(module):
-    """The name of the hook that was registered last; PyTorch keeps them in a list of its own."""
+    """The name of the communication hook that was registered last; empty if there is none."""
     for entry in reversed(getattr(module, "_comm_hooks", None) or ()):
         hook = entry[0] if isinstance(entry, tuple) else entry
         return getattr(hook, "__qualname__", None) or type(hook).__name__

@@ -14,16 +14,16 @@ from .sandbox.sandbox import Sandbox
 
 
 def main(address, key):
-    """Take the request from the channel, run the script, leave without running exit handlers."""
+    """Take the request from the channel, run the script, and exit without running exit handlers."""
     _show_output_at_once()
     channel = Channel(address, key)
     request = channel.next_command()
     if request["do"] == "prepare":
-        # Several runs are coming: importing torch is the part of their start that they can do side by side.
+        # Several runs start in parallel: only the import of torch can overlap with other runs.
         with contextlib.suppress(ImportError):
             import torch
         request = channel.next_command()
-    # Compiled before torch is imported: a syntax error is reported at once.
+    # The script is compiled before torch is imported, so that a syntax error is reported at once.
     code, problem = compile_script(request)
     if problem is not None:
         channel.send("failed", boundaries=0, **problem)
@@ -37,11 +37,11 @@ def main(address, key):
     from .ranks import followers, spawned
     from .ranks.claim import Claim, leave_address
 
-    # Asked only where the answer matters.
+    # Availability is queried only if it matters.
     cuda = request.get("device") != "cuda" or is_available("cuda")
     channel.send("hello", torch=torch.__version__, cuda=cuda)
     if request.get("mode") == "shapes" and not hasattr(torch, "get_autocast_dtype"):
-        # The CPU's autocast, which stands in for the GPU's, knows no float16 before.
+        # The CPU's autocast, which replaces the GPU's here, does not support float16 in earlier versions.
         message = (
             f"Tracing shapes needs PyTorch 2.4 or later; the script's interpreter has {torch.__version__}"
         )
@@ -49,7 +49,7 @@ def main(address, key):
         channel.send("failed", message=message, traceback="", file="", line=0, hint=hint)
         _leave(0)
     leave_address(request["scratch"], address, key)
-    # Finds out of each module whether it is the person's: from now on every look at a path goes through the sandbox.
+    # This caches which modules are the user's, before the sandbox slows down every access to a path.
     user_code.imported_files()
     stepper = observe(request, Claim(request["scratch"], channel))
     spawned.install(request)
@@ -69,13 +69,13 @@ def main(address, key):
 
 
 def _ask_for_another(channel, names):
-    """The script's own imports would have other results: the parent ends this process and starts another."""
+    """Report that the script's own imports would differ: the parent ends this process and starts another."""
     channel.send("variables", names=names)
     channel.next_command()
 
 
 def observe(request, claim):
-    """Put all hooks in place in this process; gives what steps through the iterations."""
+    """Install all hooks in this process; returns the stepper of the iterations."""
     if request.get("mode") == "shapes":
         from .shape_tracing.stepper import ShapeStepper
 
@@ -111,7 +111,7 @@ def protect(request):
 
 
 def _show_output_at_once():
-    """Line by line, as on a terminal: a run that is ended from outside has no chance to write out what it holds."""
+    """Write output line by line, as on a terminal: a run that is killed cannot flush its buffers."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, OSError, ValueError):
             stream.reconfigure(line_buffering=True)
@@ -119,7 +119,7 @@ def _show_output_at_once():
 
 def _leave(status):
     for stream in (sys.stdout, sys.stderr):
-        # The script may have put anything in their place, or closed them.
+        # The script may have replaced or closed them.
         with contextlib.suppress(Exception):
             stream.flush()
     os._exit(status)

@@ -1,4 +1,4 @@
-"""The script's calls of ``torch.save``: their time, the bytes that they wrote, and their lines."""
+"""The script's calls of ``torch.save``: their time, written bytes, and lines."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from . import user_code
 
 _clock = time.perf_counter
 _MOST = 10_000
-"""Limit of kept calls, for runs that never ask for them."""
+"""Maximum number of stored calls, for runs that never fetch them."""
 
 
 class Saves:
-    """``iteration`` gives the number of iterations so far."""
+    """Notes each call of ``torch.save``; ``iteration()`` is the number of iterations so far."""
 
     def __init__(self, iteration):
         self._iteration = iteration
         self._rows = deque(maxlen=_MOST)
 
     def install(self):
-        """From now on."""
+        """Start to note calls."""
         torch.save = torch.serialization.save = self._timed(torch.save)
 
     def taken(self):
-        """The calls since the last time, as rows of ``skyline.trace.ObservedSave``."""
+        """The calls since the last call of this, as rows of ``skyline.trace.ObservedSave``."""
         rows = list(self._rows)
         self._rows.clear()
         return rows
@@ -54,7 +54,7 @@ class Saves:
 
 
 def _size(file):
-    """Bytes of a file by its path, or up to where it was written; 0 if unknown."""
+    """Size of a file in bytes by its path, or the position in an open file; 0 if unknown."""
     with contextlib.suppress(Exception):
         return os.path.getsize(file) if isinstance(file, (str, os.PathLike)) else int(file.tell())
     return 0

@@ -1,4 +1,4 @@
-"""Drives the script iteration by iteration at the parent's command: warm up, run bare, record, wait."""
+"""Controls the script iteration by iteration at the parent's command: warm up, run bare, record, wait."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from .trials import ExecutionConfig, Products
 from .values.values_pass import ValuesPass
 from .warm_up import WarmUp
 
-# Kept from before the script could put something else in their place.
+# Bound at import, before the script can replace them.
 _clock, _monotonic = time.perf_counter, time.monotonic
 _nodes_so_far = getattr(torch.autograd, "_get_sequence_nr", int)
 
 _MOST_WARMUP_FOR_IDLE_OPTIMIZERS = 4
-"""Multiple of the warm-up for which to wait for optimizers that have not stepped yet."""
+"""Maximum wait for optimizers that have not stepped yet, as a multiple of the warm-up."""
 
 _LEAST_FOR_IDLE_OPTIMIZERS = 3
 _HEARTBEAT_S = 1.0
@@ -40,11 +40,11 @@ _LONGEST_READING_S = 600.0
 
 
 class Stepper:
-    """Sits on the iteration boundaries. Between commands the script stands still inside the boundary hook.
+    """Runs at the iteration boundaries. Between commands the script waits inside the boundary hook.
 
-    ``claim`` says at the first boundary whether this is the process to observe; in any other the script passes
-    its boundaries undisturbed. ``warmup`` is the number of iterations to warm up for, None to find it out; for
-    ``longest_s`` see ``LongIteration``, for ``inference`` see ``Observer``.
+    ``claim`` decides at the first boundary if this is the process to observe; in any other process, boundaries do
+    nothing. ``warmup`` is the number of iterations to warm up for; None: until times settle. For ``longest_s`` see
+    ``LongIteration``, for ``inference`` see ``Observer``.
     """
 
     def __init__(self, claim, warmup=None, replay_evaluation=True, longest_s=None, *, inference=False):
@@ -77,7 +77,7 @@ class Stepper:
         )
 
     def install(self):
-        """Put all hooks in place; the script runs afterwards."""
+        """Install all hooks; call it before the script runs."""
         self._line_marker.watch_optimizers()
         self._saves.install()
         self.observer.install()
@@ -85,7 +85,7 @@ class Stepper:
             self.evaluation.install()
 
     def ended(self):
-        """The counts at the end of the script; its recording so far is kept, and what a pass or a turn has seen."""
+        """The counts at the end of the script, with results of an unfinished pass or turn. Saves its recording."""
         observer = self.observer
         if self._recordings is not None:
             self._recordings.end(self._loop)
@@ -103,14 +103,14 @@ class Stepper:
         }
 
     def _values_seen(self):
-        """Those of a pass that the end of the script cuts short; None if no iteration of one has ended."""
+        """The values of a pass that the script's end interrupts; None if none of its iterations is complete."""
         found, self.observer.pass_under_way = self.observer.pass_under_way, None
         return found.end() if isinstance(found, ValuesPass) and found.done else None
 
     def _boundary(self, frame):
         channel = self._claim.channel()
         if channel is None:
-            # Another process of the run is the one observed.
+            # Another process of the run is observed.
             if self.evaluation is not None:
                 self.evaluation.stop()
             return
@@ -128,24 +128,24 @@ class Stepper:
         self._mode(frame)
         self.observer.take_parts()
         if self._recordings is None:
-            # Else its events would be recorded as the script's.
+            # While recording, the events of the clock would be recorded as the script's.
             self._clock.leave()
 
     def _count_nodes(self):
-        """PyTorch numbers the operators of this thread whose gradients it may need."""
+        """Count the operators with gradients in this iteration, from PyTorch's sequence number."""
         so_far = _nodes_so_far()
         self._nodes, self._nodes_so_far = so_far - self._nodes_so_far, so_far
 
     def _begin(self, channel):
         self._channel = channel
         if self._claim.adopted:
-            # A process that multiprocessing started runs these before it ends, and no exit handlers.
+            # A process started by multiprocessing runs such finalizers at its end, but no exit handlers.
             util = sys.modules.get("multiprocessing.util")
             if util is not None:
                 util.Finalize(None, lambda: channel.send("finished", **self.ended()), exitpriority=0)
 
     def _look_at_devices(self):
-        """Another may have come into use while the script stood still or before; all are idle from here on."""
+        """Update the devices in use: another one may be in use by now. All are idle from here on."""
         parameters, _ = memory.of_optimizers(self.observer.optimizers_in_use())
         self._devices = devices_in_use(parameters)
         self._clock.begin(self._devices)
@@ -173,7 +173,7 @@ class Stepper:
         if self.evaluation is not None:
             self.evaluation.stop()
         self._devices.wait()
-        # From here on the run is measured, and not started again.
+        # From here on the run is measured, so that it must not be started again.
         hidden_modules.watch_variables(None)
         ended = _clock()
         self._channel.send(
@@ -200,7 +200,7 @@ class Stepper:
     def _timed_rows(self):
         """The iterations of this turn so far."""
         rows, self._rows = self._rows, []
-        # The device's clock tells them apart without having been waited for at each: only now it is.
+        # The device's clock measures them without a wait after each iteration; the only wait is here.
         for row, step_ms in zip(rows, self._clock.steps_ms(), strict=True):
             row["step_ms"] = step_ms
         return rows
@@ -216,7 +216,7 @@ class Stepper:
         self._wait(frame)
 
     def _row(self):
-        """The iteration that ends here but for its time, in the shape of ``skyline.capture.events.StepRow``."""
+        """The iteration that ends here as ``skyline.capture.events.StepRow``, without its total time."""
         parts = self.observer.parts
         return {
             "data_ms": parts.data * 1e3,
@@ -239,7 +239,7 @@ class Stepper:
         if recordings.remaining:
             self._show_life()
             return
-        # Before another thread begins: the profiler would see it come and go.
+        # Stop before the heartbeat thread starts: the profiler would record that thread.
         recordings.stop()
         if recordings.is_too_large:
             recordings.drop()
@@ -261,16 +261,16 @@ class Stepper:
         self._recordings = None
         self._channel.send("recorded", path=self._record_path)
         if recordings.is_partly_read:
-            # The parent shows the first figures meanwhile.
+            # Meanwhile the parent shows the first figures.
             with self._showing_life():
                 recordings.read_rest(self._loop)
                 recordings.note_facts(self._recorded_facts(recordings.observed_calls, named_modules()))
         self._wait(frame)
 
     def _between_recordings(self, frame):
-        """One iteration passes bare: it is colder than the others, and what is open here ends in it.
+        """Let one iteration run bare: it is colder than the others, and open operators end in it.
 
-        An operator that ends under another recording than it began under would be noted in memory that is freed.
+        An operator that ends in another recording than it began in would write to freed memory.
         """
         self._mode = self._recording
         self._recordings.start()
@@ -300,7 +300,7 @@ class Stepper:
 
     @contextlib.contextmanager
     def _showing_life(self):
-        """The same while a long recording is read."""
+        """Send heartbeats while a long recording is read."""
         done = threading.Event()
 
         def show():
@@ -317,14 +317,14 @@ class Stepper:
             thread.join()
 
     def _show_life(self):
-        """The parent's time limit is for a step, not for all the steps that it asked for."""
+        """Send a heartbeat: the parent's time limit is for one step, not for all requested steps."""
         now = _clock()
         if now - self._alive_at >= _HEARTBEAT_S:
             self._alive_at = now
             self._channel.send("boundary", count=self.boundaries, step_ms=None)
 
     def _wait(self, frame):
-        """Stand still until the parent says what to do next."""
+        """Wait for the parent's next command, and carry it out."""
         command = self._channel.next_command()
         while command["do"] in ("try", "set", "release", "gradients", "values"):
             if command["do"] == "set":
@@ -345,7 +345,7 @@ class Stepper:
         self._products = None
         self._look_at_devices()
         self._remaining = command["iterations"]
-        # All work of a recorded iteration runs in it: the next one finds the devices idle.
+        # All work of a recorded iteration ends within it: the next iteration starts with idle devices.
         self._waits = command["do"] == "record" or command.get("waiting", False)
         if command["do"] == "run":
             self._mode = self._running
@@ -366,7 +366,7 @@ class Stepper:
         self._recordings.start()
 
     def _begin_comparing(self, command):
-        """False, and the reason is sent, where the gradients of this script cannot be compared."""
+        """Start to compare gradients. If this script does not allow it, send the reason and return False."""
         optimizers = self.observer.optimizers_in_use()
         problem = refusal(self.observer.styles.names(), optimizers)
         if problem:
@@ -381,7 +381,7 @@ class Stepper:
         self._waits = False
 
     def _release(self):
-        """While this run stands still, others may have what its allocator keeps without need."""
+        """Free unused memory of the allocator, for other runs to use while this one waits."""
         self._devices.wait()
         self._devices.empty_cache()
         told = self._devices.room_and_capacity_bytes()
@@ -412,7 +412,7 @@ class Stepper:
     def _sampled(self, nodes):
         return SampledRecording(self._devices, self.observer.current_part, self._loop, nodes)
 
-    # The loop: the innermost frame of the person's that lives from one iteration to the next.
+    # The loop: the innermost frame of the user's code that persists from one iteration to the next.
 
     def _follow_loop(self, frame):
         frames = user_code.user_frames(frame)
@@ -420,7 +420,7 @@ class Stepper:
         persistent = next((candidate for candidate in frames if id(candidate) in alive), None)
         if persistent is not None:
             self._loop = dict(user_code.line_of(persistent), first_line=persistent.f_code.co_firstlineno)
-        # Holding the frames keeps their identities from being reused; warm-up is short.
+        # References to the frames prevent reuse of their ids; the warm-up is short.
         self._frames = frames
 
     def _recorded_facts(self, seen, named):
@@ -443,5 +443,5 @@ class Stepper:
         )
 
     def _in_use_bytes(self):
-        """The memory in use by tensors at this moment; on the host by all else as well."""
+        """The memory that tensors use now, in bytes; on the host, the memory of everything."""
         return self._devices.allocated_bytes() if self._devices.indices else heap.in_use_bytes()

@@ -1,4 +1,4 @@
-"""Ways of training that a script is recognised by: how its steps are scaled, compiled, spread and driven."""
+"""Styles of training that are detected in a script: gradient scaling, compilation, parallelism, frameworks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_FRAMES = 200
 class Styles:
     """Collects style names while the script warms up; each is named once, in the order seen.
 
-    ``autocast`` is the number format of autocast around modules in training, empty without it, None if none ran.
+    ``autocast`` is the number format of autocast around training modules; empty without autocast, None if none ran.
     """
 
     def __init__(self):
@@ -30,11 +30,11 @@ class Styles:
         self.autocast = None
 
     def add(self, name):
-        """The script trains in this way."""
+        """Add a style of the script."""
         self._names[name] = True
 
     def see_stack(self, frame):
-        """Whose loop calls the step that ends an iteration."""
+        """Add the framework whose loop calls the step that ends an iteration."""
         for _ in range(_MOST_FRAMES):
             if frame is None:
                 return
@@ -45,7 +45,7 @@ class Styles:
             frame = frame.f_back
 
     def see_module(self, module):
-        """A module that is called in training."""
+        """Add the styles that a called module shows."""
         if isinstance(module, (torch.nn.RNNBase, torch.nn.RNNCellBase)):
             self.add("recurrent network")
         name = type(module).__name__
@@ -60,20 +60,20 @@ class Styles:
             self.autocast = self.autocast or ""
 
     def names(self):
-        """All that was recognised until now."""
+        """All styles so far."""
         if compiled_frames():
             self.add("torch.compile")
         return list(self._names)
 
 
 def _autocast_dtype():
-    """The number format that autocast computes in here; None outside of it."""
+    """The number format of the current autocast; None without autocast."""
     try:
         for device in ("cuda", "cpu"):
             if torch.is_autocast_enabled(device):
                 return torch.get_autocast_dtype(device)
     except TypeError:
-        # torch before 2.4 asks per device under other names.
+        # PyTorch before 2.4 has other functions for each device.
         if torch.is_autocast_enabled():
             return torch.get_autocast_gpu_dtype()
         if torch.is_autocast_cpu_enabled():
@@ -82,14 +82,14 @@ def _autocast_dtype():
 
 
 def compiled_frames():
-    """Number of functions that torch.compile has compiled, or tried to, in this process."""
+    """Number of functions that torch.compile has compiled, or tried to compile, in this process."""
     dynamo = sys.modules.get("torch._dynamo.utils")
     counters = getattr(dynamo, "counters", None)
     return counters["frames"]["total"] + counters["stats"]["unique_graphs"] if counters else 0
 
 
 def rank():
-    """This process's rank and how many there are: ``(0, 1)`` without a process group."""
+    """This process's rank and the number of ranks: ``(0, 1)`` without a process group."""
     distributed = torch.distributed
     if distributed.is_available() and distributed.is_initialized():
         return distributed.get_rank(), distributed.get_world_size()

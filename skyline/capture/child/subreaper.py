@@ -1,8 +1,8 @@
-"""The process above the run: what the run leaves behind comes to it, and ends with it.
+"""The parent process of the run: it adopts processes that the run leaves behind, and ends them.
 
-A daemon has no parent, no session and perhaps no environment by which it could be known. The kernel gives it to the
-nearest process above that asked for such orphans, which is this one; so they are found by walking the tree below.
-Linux alone has this.
+A daemon has no parent, no session and perhaps no environment that would identify it. The kernel reparents it to the
+nearest ancestor that is a subreaper, which is this process; so all daemons are among its descendants.
+Only Linux has this.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _BLOCKED = (signal.SIGTERM, signal.SIGCHLD)
 
 
 def continue_below(watched):
-    """Go on as the run in a process of its own, below this one, which ends with the run or with one of ``watched``.
+    """Continue as the run in a child process. This process ends with the run or with one of ``watched``.
 
-    ``watched`` are processes above this one. Returns in the run alone, as the leader of a session.
+    ``watched`` are ancestors of this process. Returns only in the run, which leads a session.
     """
     if sys.platform != "linux":
         return
@@ -61,7 +61,7 @@ def _keep(run, above, watched):
     poll = select.poll()
     for descriptor in (woken, *(one for one in gone if one is not None)):
         poll.register(descriptor, select.POLLIN)
-    # Where a process cannot be watched it is looked at now and then.
+    # If a process cannot be watched, it is polled from time to time.
     pause_ms = None if None not in gone else int(_LOOK_S * 1000)
     status = _reap(run)
     while status is None and not told and os.getppid() == above:
@@ -83,7 +83,7 @@ def _opened(pid):
 
 
 def _reap(run):
-    """The run's status if it has ended; clears away every other process that has."""
+    """The run's status if it has ended, else None; reaps every other ended process too."""
     found = None
     while True:
         try:
@@ -114,7 +114,7 @@ def _end_all(run):
 
 
 def _below(root):
-    """All processes below this one that still run."""
+    """All descendants of this process that are still running."""
     children = {}
     for name in os.listdir("/proc"):
         if not name.isdigit():
@@ -135,7 +135,7 @@ def _below(root):
 
 
 def _leave(status):
-    """As the run left."""
+    """Exit with the same status or signal as the run."""
     if status is None:
         os._exit(1)
     if not os.WIFSIGNALED(status):
@@ -149,7 +149,7 @@ def _leave(status):
 
 
 def _close_all():
-    """The run's files are not this process's: who reads its output waits until all have closed it."""
+    """Close the files inherited from the run: a reader of its output waits until all copies are closed."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(nothing, descriptor)
@@ -158,10 +158,10 @@ def _close_all():
 
 
 def wake_at_signals():
-    """A pipe whose first end becomes readable with each signal, the end of a process included.
+    """A pipe whose first end becomes readable at each signal, including SIGCHLD.
 
-    The caller keeps both ends. Signals write to the second one, and Python does not always tell its number again:
-    from Python 3.12 on, a fork that has imported asyncio no longer has it.
+    The caller keeps both ends. Signals write to the second one, and Python does not always return its number later:
+    from Python 3.12 on, it is lost in a fork that has imported asyncio.
     """
     woken, wake = os.pipe()
     for end in (woken, wake):
@@ -181,7 +181,7 @@ def drain(descriptor):
 
 
 def set_name(name):
-    """Show ``name`` in process lists where the system allows it; gives the name there was."""
+    """Show ``name`` in process lists if the system allows it; returns the previous name."""
     try:
         with open("/proc/self/comm", "r+") as file:
             before = file.read().strip()

@@ -1,4 +1,4 @@
-"""Other execution configs of the script, and single operators called by themselves on tensors of its sizes."""
+"""Other execution configs of the script, and calls of single operators on tensors of its sizes."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ import torch
 from torch.nn import functional
 from torch.utils import _python_dispatch
 
-# Kept from before the script could put something else in its place.
+# Bound at import, before the script can replace it.
 _clock = time.perf_counter
 
 _UNDER_AUTOCAST = (None, "closure")
-"""The parts of an iteration that a script runs under autocast: all but loading, backward passes and updates."""
+"""The parts of an iteration that run under autocast: all except loading, backward passes and updates."""
 
 
 class ExecutionConfig:
-    """The number of threads and the format of autocast that ``change`` set last."""
+    """Applies the number of threads and the autocast format that ``change`` set last."""
 
     def __init__(self):
         self._number_format = ""
         self._autocast = None
 
     def change(self, threads, number_format):
-        """Compute on so many threads from now on, and under autocast in that format unless it is empty."""
+        """Compute on this number of threads from now on, and under autocast in this format unless it is empty."""
         self.follow("boundary")
         torch.set_num_threads(threads)
         self._number_format = number_format
@@ -38,7 +38,7 @@ class ExecutionConfig:
             self._autocast = torch.autocast("cpu", dtype=getattr(torch, self._number_format))
             self._autocast.__enter__()
         else:
-            # Leaving it also drops the cast weights, which the next update changes.
+            # Leaving autocast also drops its cache of cast weights, which the next update would make stale.
             autocast, self._autocast = self._autocast, None
             autocast.__exit__(None, None, None)
 
@@ -57,16 +57,16 @@ _CALLS = {
 
 
 class Products:
-    """Single operators of the script; the tensors of the last one stay from turn to turn."""
+    """Single operators of the script; the tensors of the last operator are kept for its next turn."""
 
     def __init__(self):
         self._asked = None
         self._forms = {}
 
     def turn(self, asked, threads, number_format):
-        """One forward and one backward pass as a row of ``BareSteps``, and the number of elements of the result.
+        """One forward and backward pass as a row of ``BareSteps``, and the number of elements in the result.
 
-        ``(None, 0)`` where the operator cannot be called so. Draws no random numbers and touches no tensor of the
+        ``(None, 0)`` if the operator cannot be called in this way. Draws no random numbers and uses no tensor of the
         script.
         """
         if _python_dispatch._len_torch_dispatch_stack() > 0:
@@ -82,7 +82,7 @@ class Products:
                 form = self._forms[number_format]
                 return form.turn(), form.result.numel()
         except (RuntimeError, TypeError, ValueError):
-            # It needs arguments that its sizes do not show, or does not support this format.
+            # The operator needs other arguments as well, or does not support this format.
             return None, 0
         finally:
             torch.set_num_threads(own_threads)
@@ -101,7 +101,7 @@ class _Form:
         self.result = None
 
     def turn(self):
-        """The call itself, then the gradients of all inputs."""
+        """Time the call, then the gradients of all inputs."""
         began = _clock()
         self.result = self._call(*self._tensors, **self._options)
         forward_s = _clock() - began

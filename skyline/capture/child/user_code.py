@@ -1,4 +1,4 @@
-"""Which code is the person's own, and where in it a frame stands."""
+"""Distinguishes the user's own code from libraries, and finds the lines of frames in it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sysconfig
 import types
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
-"""Where the code lies that observes."""
+"""The folder of the code that observes."""
 
 
 def _library_prefixes():
@@ -26,7 +26,7 @@ _FOLDERS = {}
 
 
 def is_user_file(path):
-    """True if a source path is the person's: a real file that no library and no compiler put there."""
+    """True if a source path is the user's: an existing file that belongs to no library and no compiler."""
     known = _KNOWN.get(path)
     if known is None:
         real = _real(path)
@@ -50,7 +50,7 @@ def _is_compiled(real):
 
 
 def _real(path):
-    """As ``os.path.realpath``, which looks at every folder of a path; a thousand modules lie in few folders."""
+    """Like ``os.path.realpath``, but with a cache of folders, since many modules are in few folders."""
     folder, name = os.path.split(os.path.abspath(path))
     if folder not in _FOLDERS:
         _FOLDERS[folder] = os.path.realpath(folder)
@@ -59,7 +59,7 @@ def _real(path):
 
 
 def user_frames(frame=None):
-    """The person's frames on the stack of ``frame`` (default: the caller), innermost first."""
+    """The frames of the user's code on the stack of ``frame`` (default: the caller), innermost first."""
     frame = frame or sys._getframe(1)
     frames = []
     while frame is not None:
@@ -75,7 +75,7 @@ def qualified_name(code):
 
 
 def line_of(frame):
-    """A frame's place as ``{"file", "line", "function"}``."""
+    """A frame's current line as ``{"file", "line", "function"}``."""
     return {
         "file": os.path.realpath(frame.f_code.co_filename),
         "line": line_number(frame),
@@ -84,7 +84,7 @@ def line_of(frame):
 
 
 def line_number(frame):
-    """The line on which a frame stands. An instruction without a line belongs to the one before it."""
+    """The current line of a frame. An instruction without a line belongs to the line before it."""
     line = frame.f_lineno
     if line is None:
         code = frame.f_code
@@ -94,13 +94,13 @@ def line_number(frame):
 
 
 def innermost_line():
-    """Where the person's code stands now, or None."""
+    """The current line of the user's code, or None."""
     frames = user_frames(sys._getframe(1))
     return line_of(frames[0]) if frames else None
 
 
 def imported_files():
-    """Real paths of the person's modules that are imported now, the script itself left out."""
+    """Real paths of the user's modules that are imported now, without the script itself."""
     found = {}
     for name, module in list(sys.modules.items()):
         path = _source_of(module)
@@ -112,7 +112,7 @@ def imported_files():
 def _source_of(module):
     if not issubclass(type(module), types.ModuleType):
         return None
-    # Not getattr: modules that load lazily would load now.
+    # getattr would trigger modules that load lazily.
     names = object.__getattribute__(module, "__dict__")
     origin = getattr(names.get("__spec__"), "origin", None)
     path = names.get("__file__") or origin

@@ -1,6 +1,6 @@
-"""The differences of a run from its script on disk: other texts of sources and files, other sizes of batches.
+"""The differences between a run and its script on disk: other texts of sources and files, other batch sizes.
 
-The files of settings that the script opens are noted: one of them may set its batch size.
+It also notes the settings files that the script opens: one of them may set its batch size.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import tempfile
 
 from . import user_code
 
-# Kept from before the script could put something else in its place.
+# Bound at import, before the script can replace it.
 _open = open
 
 _SUFFIXES = (
@@ -26,7 +26,7 @@ _served = {}
 
 
 def serve_files(texts, scratch):
-    """Have the script read these texts (real path -> text) in place of the files, from copies in ``scratch``."""
+    """Make the script read these texts (real path -> text) instead of the files, from copies in ``scratch``."""
     if not texts:
         return
     folder = tempfile.mkdtemp(prefix="read-", dir=scratch)
@@ -38,18 +38,18 @@ def serve_files(texts, scratch):
 
 
 def opened(path):
-    """A file is opened for reading: gives the copy to read in its place, if there is one.
+    """Note a file that is opened for reading; returns the copy to read instead, or None.
 
-    Called at every such call, so that it does little for most.
+    This is called at every open, so that it does little for most files.
     """
     text = path if isinstance(path, str) else os.fspath(path)
     if isinstance(text, bytes) or not (text.endswith(_SUFFIXES) or ".env" in text[-16:]):
         return None
-    # Libraries read sources to show their lines; a script reads one to run it as its configuration.
+    # Libraries read Python sources to show their lines; a script reads one to run it as its configuration.
     if text.endswith(".py") and not _is_scripts(sys._getframe(2).f_code.co_filename):
         return None
     text = os.path.abspath(text)
-    # A file that is opened again comes last: the later of two files overrides the earlier one.
+    # A file that is opened again moves to the end: the later of two settings files overrides the earlier one.
     _read.pop(text, None)
     if len(_read) < _MOST:
         _read[text] = True
@@ -57,20 +57,20 @@ def opened(path):
 
 
 def files():
-    """Real paths of the person's, in the order in which they were opened last."""
+    """Real paths of the opened user files, in the order of their last opening."""
     found = (os.path.realpath(path) for path in _read)
     return [path for path in dict.fromkeys(found) if user_code.is_user_file(path)]
 
 
 def _is_scripts(caller):
-    """True if code of this file is the person's, or a text that ``exec`` runs."""
+    """True if this file is the user's code, or a text that ``exec`` runs."""
     return user_code.is_user_file(caller) or (
         caller.startswith("<") and not caller.startswith(("<frozen", "<eval_with_key>"))
     )
 
 
 def resize_loaders(asked):
-    """``asked`` has the line (``file``, ``line``), the size that loaders have there, and the one that they get."""
+    """Give loaders another batch size. ``asked`` has their line (``file``, ``line``), their size and the new size."""
     if not asked:
         return
     from torch.utils.data import dataloader as loading
@@ -103,7 +103,7 @@ def _made_there(asked):
 def _resize(arguments, size, wanted):
     sampler = arguments.get("batch_sampler")
     if sampler is not None:
-        # The batches show the effect on a sampler of the user's.
+        # The batches will show if a sampler of the user follows the change.
         if getattr(sampler, "batch_size", None) == size:
             try:
                 sampler.batch_size = wanted
@@ -114,7 +114,7 @@ def _resize(arguments, size, wanted):
 
 
 class _OverrideLoader(importlib.machinery.SourceFileLoader):
-    """Compiles the given text in place of the file; never reads or writes bytecode for it."""
+    """Compiles the given text instead of the file; never reads or writes bytecode for it."""
 
     def __init__(self, fullname, path, text):
         super().__init__(fullname, path)
@@ -125,7 +125,7 @@ class _OverrideLoader(importlib.machinery.SourceFileLoader):
 
 
 class _OverrideFinder:
-    """Asks the ordinary path finder, and swaps the loader of overridden files."""
+    """Calls the ordinary path finder, and replaces the loader of overridden files."""
 
     def __init__(self, texts):
         self._texts = texts

@@ -1,7 +1,7 @@
-"""The resident process: it has imported torch and forks a process for each run, so that runs need not import it.
+"""The resident process: it imports torch and forks a process for each run, so that runs need not import it.
 
-It executes nothing of the person's, starts no threads and leaves CUDA alone, so that what it forks is like
-an interpreter that has just imported torch.
+It runs no user code, starts no threads and does not touch CUDA, so that its forks are like an interpreter that has
+just imported torch.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
 
 
 def serve(descriptor, *, ahead=False):
-    """Fork at the server's request until it goes away. In each fork, gives the run's address and key.
+    """Fork at the server's request until the server is gone. Returns only in forks, with the run's address and key.
 
-    ``ahead`` also imports what most scripts import later; see ``hidden_modules``.
+    ``ahead`` also imports modules that most scripts import later; see ``hidden_modules``.
     """
     given = socket.socket(fileno=descriptor)
     control = Connection(os.dup(descriptor))
     names = subreaper.set_name(_NAME)
-    # Imported objects stay: looking for garbage among them would take a fifth of the time.
+    # Imported objects stay alive: garbage collection would take a fifth of the import time.
     gc.disable()
     try:
         for name in _IMPORTED:
@@ -54,12 +54,12 @@ def serve(descriptor, *, ahead=False):
         _send(control, {"event": "unable", "message": str(error)})
         os._exit(0)
     if ahead and not hidden_modules.prepare():
-        # Begin again, and leave that to the runs.
+        # Restart without these imports, and leave them to the runs.
         os.execv(sys.executable, [*sys.orig_argv, PLAIN])
-    # Each run would do this again, see ``run``.
+    # The result is cached here, because otherwise each run would compute it (see ``run``).
     user_code.imported_files()
     gc.collect()
-    # Imported objects stay out of every later collection, so that the pages stay shared with the forks.
+    # Later collections ignore imported objects, so that their pages stay shared with the forks.
     gc.freeze()
     gc.enable()
     handlers = {number: signal.getsignal(number) for number in _SIGNALS}
@@ -78,7 +78,7 @@ def serve(descriptor, *, ahead=False):
                 _leave(running)
             pid, started = _fork()
             if pid == 0:
-                # From here on a traceback reaches who asked for the run.
+                # From here on, tracebacks go to the output of the run.
                 os.dup2(descriptors[0], 2)
                 signal.set_wakeup_fd(-1)
                 for number, handler in handlers.items():
@@ -96,7 +96,7 @@ def serve(descriptor, *, ahead=False):
             for one in descriptors:
                 os.close(one)
             running.add(pid)
-            # Only now is there somebody who ends it when told to.
+            # Wait until the fork's subreaper handles requests to end the run.
             os.read(started, 1)
             os.close(started)
             _send(control, {"event": "forked", "number": request["number"], "pid": pid})
@@ -111,7 +111,7 @@ def _fork():
 
 
 def _become(request, output, stdin=None):
-    """Everything that a fresh process would have of its own; it leads a session already."""
+    """Set up the state of a fresh process in this fork, which leads a session already."""
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.close(output)
@@ -124,7 +124,7 @@ def _become(request, output, stdin=None):
     os.environ.update(request["environment"])
     tempfile.tempdir = None
     random.seed()
-    # Of the CPU alone: those of other devices are not there yet, and begin the same in every process.
+    # Only the CPU needs a new seed: generators of other devices do not exist yet, and start alike in every process.
     sys.modules["torch"].default_generator.seed()
     numpy_random = hidden_modules.find("numpy.random")
     if numpy_random is not None:
@@ -132,7 +132,7 @@ def _become(request, output, stdin=None):
 
 
 def _tag(tag):
-    """Put the run's tag where other processes look for it: in the environment that this process began with."""
+    """Write the run's tag into the initial environment of this process, where other processes look for it."""
     place = ctypes.CDLL(None).getenv
     place.restype = ctypes.c_void_p
     if len(os.environ.get(_RUN_TAG, "")) == len(tag.encode()):
@@ -140,7 +140,7 @@ def _tag(tag):
 
 
 def _foundations():
-    """Files whose change makes the imports out of date, and folders that change when something is installed."""
+    """Files whose change makes the imports outdated, and folders that change when something is installed."""
     files = [sys.executable]
     for folder, _, names in os.walk(user_code.FOLDER):
         files += [os.path.join(folder, name) for name in names if name.endswith(".py")]
@@ -167,10 +167,10 @@ def _report_ended(control, running):
 
 
 def _leave(running):
-    """The server is gone, and so is everything that ran for it."""
+    """End all runs and exit: the server is gone."""
     for pid in running:
         try:
-            os.kill(pid, signal.SIGTERM)  # its subreaper ends all of it
+            os.kill(pid, signal.SIGTERM)  # its subreaper ends the whole run
         except OSError:
             pass
     for pid in running:
@@ -185,11 +185,11 @@ def _send(control, message):
     try:
         control.send_bytes(json.dumps(message).encode())
     except OSError:
-        pass  # the server is gone: reading says so next
+        pass  # the server is gone: the next read will show it
 
 
 def _receive(control, given):
-    """A request and the descriptors that came with it; (None, None) once the server is gone."""
+    """A request and the descriptors sent with it; (None, None) once the server is gone."""
     try:
         return json.loads(control.recv_bytes()), reduction.recvfds(given, 2)
     except (EOFError, OSError):

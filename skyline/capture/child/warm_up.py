@@ -1,4 +1,4 @@
-"""When a script has warmed up: its steps no longer become faster, nothing is compiled, the allocator has settled."""
+"""Decides when a script is warmed up: steps no longer get faster, nothing compiles, the allocator has settled."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _TREND = 0.95
 
 
 class WarmUp:
-    """Judges after each iteration whether another is needed; ``reason`` says in words why it ended.
+    """Decides after each iteration if another is needed; ``reason`` says in words why the warm-up ended.
 
-    The steps have settled when the last three agree within a tenth, or, on a machine that is busy with other
-    things, when the last three are not faster than the three before them. Steps in which torch.compile worked
-    or in which the device's allocator took more memory restart the count and are not charged to the time that
-    warm-up may take.
+    The steps have settled when the last three agree within a tenth or, on a machine that is busy with other
+    programs, when the last three are not faster than the three before them. Steps in which torch.compile compiled or
+    the device's allocator reserved more memory restart the count, and do not count towards the time limit of the
+    warm-up.
     """
 
     def __init__(self, asked=None):
@@ -36,13 +36,13 @@ class WarmUp:
 
     @property
     def judged(self):
-        """Number of the last iterations by which it is judged."""
+        """Number of last iterations on which the decision is based."""
         return min(_WINDOW, len(self._steps_ms))
 
     def over(self, count, step_ms, reserved_bytes=0, behind=0):
-        """True if ``count`` iterations are enough. One took ``step_ms`` (None: not known): the last, or so many before.
+        """True if ``count`` iterations are enough. ``step_ms`` is the time of the iteration ``behind`` before the last.
 
-        ``reserved_bytes`` is what the device's allocator has taken by now.
+        ``step_ms`` is None if unknown. ``reserved_bytes`` is the memory reserved by the device's allocator so far.
         """
         if self._asked is not None:
             self.reason = "as asked"

@@ -1,4 +1,4 @@
-"""A profile as one HTML file that needs nothing else: no network, no script, readable in ten years."""
+"""A profile as one self-contained HTML file: no network, no script, readable in ten years."""
 
 from __future__ import annotations
 

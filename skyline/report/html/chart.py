@@ -19,7 +19,7 @@ from skyline.report.schema import CurvePointReport, ProfileReport
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """The size of a chart and the room around its plot."""
+    """The size of a chart and the margins around its plot."""
 
     width: int
     height: int
@@ -30,18 +30,18 @@ class Box:
 
 
 LOGARITHMIC_FROM = 12
-"""Ratio of the highest to the lowest value."""
+"""The ratio of the highest to the lowest value from which an axis is logarithmic."""
 _LONG = 10_000
-"""Where an axis goes over to the next unit: it has room for five digits."""
+"""The value at which an axis uses the next unit: it has room for five digits."""
 SIZES_APART = 34
-"""Room of a number on the horizontal axis."""
+"""The room for a number on the horizontal axis."""
 
 BOX = Box(width=540, height=270, left=52, right=16, top=24, bottom=40)
 
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A mark on an axis and what it is called."""
+    """A mark on an axis with its label."""
 
     at: float
     label: str
@@ -49,7 +49,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """An upright line with words above it; ``anchor`` is the side of the words that stands at the line."""
+    """A vertical line with a label above it; ``anchor`` is the end of the label that is at the line."""
 
     at: float
     label: str
@@ -82,7 +82,7 @@ class Chart:
     y_ticks: tuple[Tick, ...]
     x_title: str = "batch size"
     outside: tuple[tuple[float, float], ...] = ()
-    """Start and width of the stretches beyond what was measured."""
+    """The start and width of the ranges beyond the measured values."""
     now_x: float | None = None
     limit: Tick | None = None
     marks: tuple[Mark, ...] = ()
@@ -90,7 +90,7 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A value at a place of the horizontal axis. The line to an ``extrapolated`` one is dashed; the rest: ``Dot``."""
+    """A value on the horizontal axis. The line to an ``extrapolated`` value is dashed; see also ``Dot``."""
 
     x: float
     value: Interval
@@ -110,7 +110,7 @@ class UprightAxis:
 
     @classmethod
     def up_to(cls, highest: float, factor: float) -> UprightAxis:
-        """The axis with round numbers that has room for the value ``highest``."""
+        """The axis with round numbers and room for the value ``highest``."""
         numbers = nice_ticks(highest * factor)
         return cls(factor, tuple(numbers), max(numbers[-1], highest * factor))
 
@@ -161,7 +161,7 @@ def line_chart(
 
 
 def spaced(labels: Iterable[tuple[float, str]], apart: float) -> tuple[Tick, ...]:
-    """The labels at their places, without those that an earlier one leaves no room for."""
+    """The labels at their places, without labels that would be too close to an earlier one."""
     ticks: list[Tick] = []
     for at, label in labels:
         if all(abs(at - tick.at) >= apart for tick in ticks):
@@ -177,11 +177,11 @@ class _Series:
     scale: units.UnitScale
     of: Callable[[CurvePointReport], Interval]
     scale_of: Callable[[tuple[float]], units.UnitScale]
-    """The scale that suits one value alone: what is said of a point must not round to nothing."""
+    """Gives the scale for a single value, so that a label does not round it to zero."""
 
 
 def charts(report: ProfileReport) -> tuple[Chart, ...]:
-    """Throughput and peak memory over the batch size; none where fewer than two sizes are known."""
+    """Throughput and peak memory over the batch size; none if fewer than two sizes are known."""
     points = sorted(report.curve, key=lambda point: point.batch_size)
     if len(points) < 2:
         return ()
@@ -201,7 +201,7 @@ def _chart(
 ) -> Chart:
     factor = series.scale.factor
     highest = max(series.of(point).high for point in points)
-    # A capacity far above everything would flatten the curve: it is named in words then.
+    # A capacity far above all values would flatten the curve, so the text names it instead.
     shown = limit if limit and limit * factor <= highest * factor * 1.6 else None
     axis = UprightAxis.up_to(max(highest, shown or 0.0), factor)
     x = x_scale(points[0].batch_size, points[-1].batch_size)
@@ -232,7 +232,7 @@ def _chart(
 
 
 def _limit(report: ProfileReport, limit: float) -> str:
-    """Tensors cannot have all of a GPU: what else it holds is left out."""
+    """The limit in words. Tensors cannot use all of a GPU's memory: its other contents are excluded."""
     whole = limit == report.memory.capacity_bytes
     return f"{'device memory' if whole else 'memory for tensors'} {units.format_bytes(limit)}"
 
@@ -248,18 +248,18 @@ def nice_ticks(top: float) -> list[float]:
 
 
 def tick_label(value: float, top: float) -> str:
-    """The number on an axis that goes up to ``top``, in thousands where its digits would not fit."""
+    """The label of a number on an axis up to ``top``, in thousands if its digits would not fit."""
     return f"{value / 1000:g}k" if value and top >= 100_000 else f"{value:g}"
 
 
 def _byte_axis(values: Sequence[float]) -> units.UnitScale:
-    """The unit of the smallest value, so that none is nothing; of the largest where that makes long numbers."""
+    """The unit of the smallest value, so that no value becomes zero; of the largest if numbers get too long."""
     smallest = units.byte_scale([min(values)])
     return smallest if max(values) * smallest.factor < _LONG else units.byte_scale(values)
 
 
 def x_scale(low: float, high: float, *, may_bend: bool = True) -> Callable[[float], float]:
-    """Doublings get equal room where the values span many of them and it ``may_bend``, else in proportion."""
+    """The horizontal scale: logarithmic if ``may_bend`` and the values span many doublings, else linear."""
     logarithmic = may_bend and low > 0 and high / low >= LOGARITHMIC_FROM
 
     def position(value: float) -> float:
@@ -301,12 +301,12 @@ def _summary(series: _Series, points: Sequence[CurvePointReport]) -> str:
 
 
 _OWNERS = ("parameters", "optimizer", "gradients", "other", "activations")
-"""From the bottom up: what stays from iteration to iteration first."""
+"""From the bottom up: first the owners that persist from iteration to iteration."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryChart:
-    """One area per owner as SVG path data, drawn one upon the other."""
+    """One area per owner as SVG path data, stacked on top of each other."""
 
     unit: str
     time_unit: str
@@ -315,11 +315,11 @@ class MemoryChart:
     x_ticks: tuple[Tick, ...]
     y_ticks: tuple[Tick, ...]
     at_peak: tuple[tuple[str, str, str], ...]
-    """Place, source and size of the lines that had taken most of the peak."""
+    """Place, source and size of the lines that had allocated most of the peak."""
 
 
 def memory_chart(report: ProfileReport, base: Path) -> MemoryChart | None:
-    """The chart; None where the level is known at fewer than two moments."""
+    """The chart. None if the level is known at fewer than two moments."""
     points = report.memory.timeline
     if len(points) < 2 or not any(point.live_bytes for point in points):
         return None
@@ -355,7 +355,7 @@ def memory_chart(report: ProfileReport, base: Path) -> MemoryChart | None:
 def _areas(
     points: tuple[MemoryPoint, ...], end_ms: float, x: Callable[[float], float], y: Callable[[float], float]
 ) -> list[tuple[str, str]]:
-    """Steps: a level holds until the next point."""
+    """The stacked areas as steps: a level holds until the next point."""
     below = [0] * len(points)
     areas: list[tuple[str, str]] = []
     for owner in _OWNERS:

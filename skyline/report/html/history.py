@@ -14,7 +14,7 @@ from skyline.report.html.page import PageNames, as_script, filled
 from skyline.report.pages.commit_history import change_text, commit_name, slower_text
 
 _NAME_APART, _LABEL_APART = 70, 150
-"""Room of a commit on the axis, and of the words above a mark."""
+"""The room for a commit on the axis, and for the label above a mark."""
 _EDGE = 80
 
 
@@ -32,8 +32,8 @@ def render_history(page: Document, report: HistoryReport) -> str:
 def history_charts(report: HistoryReport) -> tuple[Chart, ...]:
     """Time and memory over the states, oldest first; none for a single state.
 
-    Time is that of a step, or of a sample if batch sizes differ. States that are slower than the one before are marked
-    with the change and the line that grew most.
+    The time is per step, or per sample if batch sizes differ. A state that is slower than the previous one is
+    marked with the change and the line that grew most.
     """
     states = report.states
     if len(states) < 2:
@@ -72,7 +72,7 @@ def _chart(
         )
         for number, (state, value) in enumerate(zip(states, values, strict=True))
     ]
-    # Room is first for the commits that are slower, then for the ends.
+    # Commits that are slower get their labels first, then both ends.
     order = (*(number for number, _ in marked), len(states) - 1, 0, *range(len(states)))
     chart = line_chart(
         title,
@@ -88,7 +88,7 @@ def _chart(
 
 
 def _slower(states: Sequence[StateReport]) -> list[tuple[int, str]]:
-    """The number of each state that is slower than the one before, and the change with the line that grew most."""
+    """The number of each state that is slower than the previous one, the change, and the line that grew most."""
     return [
         (
             number,
@@ -109,7 +109,7 @@ def _label(state: StateReport, value: str) -> str:
 
 
 def _marks(marked: Sequence[tuple[int, str]], x: Callable[[float], float]) -> tuple[Mark, ...]:
-    """A line each; words only where they have room, the latest first."""
+    """One line per mark; labels only if there is room, the latest first."""
     marks: list[Mark] = []
     for number, text in reversed(marked):
         at = x(number)

@@ -39,10 +39,10 @@ MOST_LINES = 3000
 
 @dataclass(frozen=True, slots=True)
 class ListedLine:
-    """One line of source; ``heat`` runs from 0 to 1 and is the share of the costliest line."""
+    """One line of source; ``heat`` is from 0 to 1, relative to the costliest line."""
 
     label: str
-    """The number of the line; in a notebook that of its cell, too, as in ``7:3``."""
+    """The line number; in a notebook with the number of the cell, as in ``7:3``."""
     anchor: str
     code: Markup
     cost: str
@@ -53,7 +53,7 @@ class ListedLine:
 
 @dataclass(frozen=True, slots=True)
 class ListedGap:
-    """Lines that cost nothing and are left out."""
+    """Lines without cost that are left out."""
 
     count: int
 
@@ -69,7 +69,7 @@ class Listing:
 
 
 def listings(report: ProfileReport, sources: Sequence[SourceFile], base: Path) -> tuple[Listing, ...]:
-    """The files in which time was spent; large ones shortened to the surroundings of what costs."""
+    """The files in which time was spent; large files are shortened to the surroundings of costly lines."""
     costs: dict[str, dict[int, LineReport]] = {}
     for line in report.lines:
         if line.file:
@@ -88,7 +88,7 @@ def listings(report: ProfileReport, sources: Sequence[SourceFile], base: Path) -
 
 
 def anchors(report: ProfileReport, listed: tuple[Listing, ...], base: Path) -> frozenset[tuple[str, int]]:
-    """Which lines of the report stand in the listing."""
+    """The lines of the report that are in the listing."""
     shown = {row.anchor for listing in listed for row in listing.rows if isinstance(row, ListedLine)}
     return frozenset(
         (line.file, line.line)
@@ -180,7 +180,7 @@ def _detail(line: LineReport, scale: units.UnitScale) -> str:
 
 
 def _coloured(text: list[str], wanted: set[int]) -> Iterator[tuple[int, Markup]]:
-    """The wanted lines as coloured HTML; each stretch by itself, as colouring whole large files takes long."""
+    """The wanted lines as coloured HTML. Each stretch is coloured alone, since whole large files take long."""
     stretch: list[int] = []
     for number in [*sorted(wanted), 0]:
         if stretch and number != stretch[-1] + 1:
@@ -207,8 +207,8 @@ def render(
 ) -> str:
     """The page of a profile as one string of HTML.
 
-    An ``Analysis`` brings its what-ifs and sources along; a ``ProfileReport`` shows what is given with it. Without
-    ``answers`` the what-ifs are left out of the sections; the page's data has them.
+    An ``Analysis`` contains its what-ifs and sources; a ``ProfileReport`` is shown with the given ones.
+    Without ``answers``, the sections omit the what-ifs; the page's data has them.
     """
     if not isinstance(subject, ProfileReport):
         from skyline.report.build import profile_report, whatif_report
@@ -230,7 +230,7 @@ def render(
 
 
 def render_answers(page: Document, report: ProfileReport, answers: WhatIfReport | None = None) -> str:
-    """A page of answers about a profile, of which the head of the report is enough."""
+    """A page of answers about a profile; the head of its report is enough."""
     return _filled(page, report, embedded(report, answers), {}, lambda _: "")
 
 
@@ -255,7 +255,7 @@ class PageNames:
 
 
 def render_report(page: Document, names: PageNames, kind: str, report: object) -> str:
-    """A page of a report that is no profile: of a trace, of the ranks of a job, of a plan. It has no drawings."""
+    """A page without drawings, for a report that is no profile: of a trace, of a job's ranks, of a plan."""
     return filled(page, names, as_script({kind: report}), {})
 
 
@@ -284,14 +284,14 @@ def filled(
 
 
 def embedded(report: ProfileReport, whatifs: WhatIfReport | None) -> Markup:
-    """The JSON of the page, safe inside a ``<script>`` element: no ``<`` is left that could end it."""
+    """The JSON of the page, safe inside a ``<script>`` element: it contains no ``<`` that could end it."""
     return as_script({"profile": report, "whatif": whatifs})
 
 
 def as_script(data: Mapping[str, object]) -> Markup:
     """Reports as JSON that is safe inside a ``<script>`` element."""
     text = json.dumps(msgspec.to_builtins(data), separators=(",", ":"))
-    # Only notebooks have cells, and every line would say so.
+    # Only notebooks have cells: the empty field would be repeated on every line.
     text = text.replace(',"cell":""', "")
     for letter in "<>&":
         text = text.replace(letter, f"\\u{ord(letter):04x}")
@@ -308,7 +308,7 @@ class Folded:
 
 
 def _folded(blocks: Sequence[Block]) -> Iterator[Block | Folded]:
-    """The blocks, with each run of paragraphs that fold under one title as one."""
+    """The blocks, with each run of paragraphs that share a fold combined into one."""
     for title, run in groupby(blocks, key=lambda block: getattr(block, "fold", "")):
         if title:
             yield Folded(title, tuple(run))
@@ -321,7 +321,7 @@ def _kind(block: Block | Folded) -> str:
 
 
 def _sentence(text: str) -> str:
-    """With a capital at its start, the rest as it is."""
+    """The text with a capital at its start."""
     return text[:1].upper() + text[1:]
 
 

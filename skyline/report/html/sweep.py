@@ -36,7 +36,7 @@ class _Quantity:
 
 
 def render_sweep(page: Document, report: SweepReport) -> str:
-    """The page as one string of HTML, with the report in it as JSON. The charts are those of the first series."""
+    """The page as one string of HTML, with the report in it as JSON. The charts show the first series."""
     names = PageNames(
         f"{script_name(report)}: {report.name}",
         " ".join(report.series[0].sentences) if report.series else "",

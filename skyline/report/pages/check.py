@@ -1,4 +1,4 @@
-"""The outcome of a budget check on a page."""
+"""The page of a budget check."""
 
 from __future__ import annotations
 

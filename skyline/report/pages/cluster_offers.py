@@ -26,7 +26,7 @@ from skyline.report.plan_report import PlanRow
 def offers_page(found: ClusterOffers, script: str | None, arguments: Sequence[str] = ()) -> Document:
     """The verdict, one row for each cluster, and the reasons of clusters without a strategy.
 
-    ``script`` is the file to change with its ``arguments``, None for a described model.
+    ``script`` is the file to change, with its ``arguments``. None for a described model.
     """
     missing = [f"{one.cluster} ({one.gpu}): {one.advice}" for one in found.offers if one.row is None]
     return document(
@@ -38,7 +38,7 @@ def offers_page(found: ClusterOffers, script: str | None, arguments: Sequence[st
 
 
 def verdict(found: ClusterOffers, script: str | None, arguments: Sequence[str] = ()) -> tuple[str, ...]:
-    """The best cluster, whether the next one is as good within the ranges, and the command that follows."""
+    """The best cluster, whether the next one is equally good within the ranges, and the next command."""
     planned = _planned(found)
     if not planned:
         return ("No cluster has a strategy that fits.",)
@@ -72,7 +72,7 @@ def _bill(row: PlanRow) -> str:
 
 
 def _as_good(best: PlanRow, other: PlanRow) -> bool:
-    """True if the ranges of what the order rests on have a value in common."""
+    """True if the ranges of the figures that decide the order overlap."""
     if other.objection:
         return False
     if best.usd is not None and other.usd is not None:

@@ -29,7 +29,7 @@ _TONES = {"slower": "red", "faster": "green"}
 
 
 def history_page(report: HistoryReport) -> Document:
-    """One row for each state, oldest first, and a paragraph for each that is slower than the one before."""
+    """One row per state, oldest first, and a paragraph for each state that is slower than the previous one."""
     name = " ".join((report.script, *report.arguments))
     several = len(report.states)
     basis = f"{units.plural(several, 'state')} of the sources, {report.mode} on {report.device}, PyTorch {report.torch}"
@@ -85,14 +85,14 @@ def _table(report: HistoryReport) -> TextTable:
 
 
 def commit_name(one: StateReport) -> str:
-    """The short name of the commit, with a mark if something was not committed."""
+    """The short name of the commit, with a mark for uncommitted changes."""
     if not one.commit:
         return "no commit"
     return one.commit[:_COMMIT] + ("+" if one.changed else "")
 
 
 def change_text(one: StateReport) -> str:
-    """The change of the time of a sample; empty for the first state."""
+    """The change of the time per sample; empty for the first state."""
     if one.change is None:
         return ""
     text = units.format_share_delta(one.change)
@@ -100,7 +100,7 @@ def change_text(one: StateReport) -> str:
 
 
 def slower_text(one: StateReport) -> Iterator[str]:
-    """A sentence with commit, change and lines if the state is slower than the one before."""
+    """A sentence with commit, change and lines if the state is slower than the previous one."""
     if one.verdict != "slower" or one.change is None:
         return
     at = f"{commit_name(one)} ({one.subject})" if one.commit else f"the state of {when(one.created)}"

@@ -1,4 +1,4 @@
-"""The effect of other batch sizes: time, throughput and memory, and which points were measured."""
+"""The effect of other batch sizes on time, throughput and memory, and which points were measured."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TONES = {"measured": "", "predicted": "", "interpolated": "dim", "extrapolated"
 
 
 def curve_section(report: ProfileReport, base: Path | None) -> Section | None:
-    """One row per batch size; the current one is marked. None where neither sizes nor a reason are known."""
+    """One row per batch size; the current one is marked. None if neither sizes nor a reason are known."""
     knob = report.batch_size.knob
     remark = batch_size_remark(report, place_of(knob, base) if knob is not None else "")
     points = thinned(report.curve, report.batch_size.value, SHOWN)
@@ -25,7 +25,7 @@ def curve_section(report: ProfileReport, base: Path | None) -> Section | None:
         return Section(tuple(said(remark)), "Batch size") if report.batch_size.reason else None
     time = units.time_scale(point.iteration_ms.value for point in points)
     rate = units.rate_scale(point.throughput.value for point in points)
-    # The unit of the smallest: in that of the largest it would round to nothing.
+    # The unit of the smallest size: the unit of the largest would round it to zero.
     size = units.byte_scale([min(point.peak_bytes.value for point in points)])
     best = max(point.throughput.value for point in points)
     usable = report.memory.usable_bytes or report.memory.capacity_bytes
@@ -65,7 +65,7 @@ def curve_section(report: ProfileReport, base: Path | None) -> Section | None:
 def thinned(
     curve: tuple[CurvePointReport, ...], current: int | None, limit: int
 ) -> tuple[CurvePointReport, ...]:
-    """About ``limit`` points in order: the measured ones, the current one, an even choice of the rest."""
+    """About ``limit`` points in order: the measured ones, the current one, and evenly spaced others."""
     ordered = sorted(curve, key=lambda point: point.batch_size)
     if len(ordered) <= limit:
         return tuple(ordered)
@@ -75,7 +75,7 @@ def thinned(
 
 
 def filled_up(kept: set[int], count: int, limit: int) -> set[int]:
-    """The kept indices of ``count``, and an even choice of the others, ``limit`` in all if so few are kept."""
+    """The kept indices below ``count``, plus evenly spaced others up to ``limit`` in total."""
     free = [index for index in range(count) if index not in kept]
     wanted = max(0, limit - len(kept))
     return kept | {free[int((k + 0.5) * len(free) / wanted)] for k in range(min(wanted, len(free)))}

@@ -1,4 +1,4 @@
-"""A script on several GPUs: the best of them, an iteration on each, the cost of an epoch, prices, and the basis."""
+"""A script on several GPUs: the best GPU, an iteration on each, the cost of an epoch, prices, and the basis."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def _span(report: DevicesReport) -> Section:
 
 
 def _shown(one: DeviceReport) -> list[GpuRunCost]:
-    """The unchanged script unless it is too large, and the largest batch that fits and was traced."""
+    """The unchanged script unless it is too large, and the largest traced batch that fits."""
     as_is = [] if one.fits == Fit.TOO_LARGE.value else [one.as_is]
     fullest = [] if one.fullest is None or one.fullest == one.as_is else [one.fullest]
     return [*as_is, *fullest]
@@ -178,10 +178,10 @@ def _there(one: DeviceReport) -> str:
 
 
 def _bases(devices: Sequence[DeviceReport]) -> list[str]:
-    """The basis of the times: one sentence for all GPUs that share it."""
+    """The basis of the times, with one sentence for all GPUs that share it."""
     grouped: dict[str, list[str]] = {}
     for one in devices:
-        # Each says the GPU's own name: without it they can be compared.
+        # Each basis names its own GPU; without the name they can be compared.
         grouped.setdefault(one.basis.replace(f"the {one.gpu}", "the GPU"), []).append(one.gpu)
     return [f"Times on {', '.join(names)}: {basis}." for basis, names in grouped.items()]
 

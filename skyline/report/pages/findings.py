@@ -11,7 +11,7 @@ from skyline.report.place import middle, place_of
 from skyline.report.schema import FindingReport
 
 _EVIDENCE = 3
-"""Lines of evidence below a finding; all of it is on the HTML page, in the JSON and in the editor."""
+"""Lines of evidence below a finding; the HTML page, the JSON and the editor show all."""
 
 
 def findings_section(

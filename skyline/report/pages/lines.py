@@ -1,4 +1,4 @@
-"""The costliest lines of the source with their cost in each phase, and one line in full."""
+"""The costliest lines of the source with their cost in each phase, and the page of one line."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ SHOWN_IN_FULL = 30
 _PHASES = (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER, Phase.DATA, Phase.OTHER)
 _SHORT = {Phase.FORWARD: "fwd", Phase.BACKWARD: "bwd", Phase.OPTIMIZER: "optim"}
 _NARROW_SHARE = 0.03
-"""Phases with less of the iteration leave a narrow table."""
+"""Phases with a smaller share of the iteration are dropped from a narrow table."""
 _KERNELS = 3
-"""Kernels shown under a line; the JSON report has more."""
+"""The number of kernels under a line; the JSON report has more."""
 _ALWAYS = 1.0 - 1e-9
 _CELL = re.compile(r"(?:In ?)?\[?(\d+)\]?")
 _EXPLAINED = (
@@ -48,12 +48,12 @@ _EXPLAINED = (
 
 
 def heat(share: float) -> str:
-    """The tone of a time that is this share of an iteration."""
+    """The tone for a time with this share of an iteration."""
     return "bold red" if share >= 0.15 else "bold yellow" if share >= 0.05 else "bold" if share > 0 else ""
 
 
 def lines_section(report: ProfileReport, base: Path | None, shown: int = SHOWN) -> Section:
-    """The ``shown`` costliest lines, the others in one row, the unattributed rest, and the sum of all."""
+    """The ``shown`` costliest lines, the other lines in one row, the unattributed rest, and the sum."""
     lines = [line for line in report.lines if line.file]
     scale = units.time_scale((report.iteration_ms.value,))
     title, aside = "Costliest lines", f"{scale.unit} per iteration"
@@ -150,7 +150,7 @@ def _shows(value_ms: float, scale: units.UnitScale) -> bool:
 def find_line(report: ProfileReport, place: str) -> LineReport:
     """The line that ``FILE:LINE``, ``LINE`` (of the script) or ``In [7]:3`` names.
 
-    Raises UsageError where nothing was billed.
+    Raises UsageError if no cost is attributed to it.
     """
     name, _, number = place.rpartition(":")
     if not number.isdigit():
@@ -172,7 +172,7 @@ def find_line(report: ProfileReport, place: str) -> LineReport:
 
 
 def line_page(report: ProfileReport, line: LineReport, base: Path | None) -> Document:
-    """Everything that the profile knows of one line: phases, memory, arithmetic, and its calls."""
+    """All facts of the profile about one line: phases, memory, arithmetic, and its calls."""
     scale = units.time_scale((report.iteration_ms.value,))
     parts = [BreakdownPart(phase.value, phase.value, _time(line, phase)) for phase in Phase]
     shown = tuple(part for part in parts if _shows(part.value, scale))

@@ -1,4 +1,4 @@
-"""The parts of an iteration: time by phase, the work of the GPU, the memory by owner, and the causes of waiting."""
+"""The parts of an iteration: time by phase, GPU work, memory by owner, and the causes of waiting."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skyline.trace.record import Phase, PhaseTimes
 
 _AT_PEAK = 3
 _LEAST = 5e-4
-"""Share below which nothing is shown."""
+"""The share below which a part is not shown."""
 _CAUSES = {
     "cpu": ("host", "tone1"),
     "gpu_compute": ("GPU, computing", "tone2"),
@@ -56,7 +56,7 @@ def phases_section(report: ProfileReport, base: Path | None) -> Section:
         busy = report.gpu_busy_share
         share = units.format_share(min(1.0, work.total / total) if busy is None else busy)
         named = ", ".join(f"{part.name} {scale.text(part.value)}" for part in parts)
-        # Streams side by side may do more than an iteration's worth.
+        # Parallel streams may do more than an iteration's worth of work.
         of = max(work.total, total)
         blocks.append(Breakdown("GPU work", parts, scale.text, remark=share, of=of, form="line"))
         blocks += said(f"time of kernels and copies per iteration, all streams added up: {named}")
@@ -82,7 +82,7 @@ def _memory(report: ProfileReport, base: Path | None) -> list[Block]:
 
 
 def gpu_is_known(report: ProfileReport) -> bool:
-    """True if the critical path has work of a GPU."""
+    """True if the critical path contains GPU work."""
     path = report.critical_path
     return report.device.kind != "cpu" and path.gpu_compute + path.gpu_communication + path.launch > 0
 

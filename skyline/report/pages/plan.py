@@ -25,7 +25,7 @@ from skyline.report.plan_report import PlanReport, PlanRow
 
 _DAYS_FROM_H = 48
 _LISTED = 8
-"""Stages whose memory is listed one by one."""
+"""The largest number of stages whose memory is listed one by one."""
 _TONES = {
     "computation": "forward",
     "communication": "communication",
@@ -40,7 +40,7 @@ _TONES = {
 
 
 def plan_page(report: PlanReport) -> Document:
-    """The table, the reasons of strategies that are not in it, and the basis of the figures."""
+    """The table, the reasons for strategies outside it, and the basis of the figures."""
     basis = f"on {report.cluster} ({report.gpu}), figures are {report.provenance}"
     counts = f"{report.considered:,} strategies, {report.fitting:,} can be used; the best of each layout"
     none = said(report.advice, tone="bold")
@@ -52,13 +52,13 @@ def plan_page(report: PlanReport) -> Document:
 
 
 def _changing(report: PlanReport) -> Iterable[Paragraph]:
-    """A sentence about the rows that change the training, whose labels may be cut."""
+    """A sentence about the rows that change convergence, since their labels may be cut."""
     rows = [str(row.rank) for row in report.rows if row.strategy.changes_convergence]
     return said(f"These rows change convergence: {', '.join(rows)}.") if rows else ()
 
 
 def row_page(report: PlanReport, row: PlanRow | None) -> Document:
-    """One row by the parts of its step and its memory, and the strategies that are not in the table."""
+    """One row with the parts of its step and its memory, and the strategies outside the table."""
     shown = () if row is None else tuple(_row_section(row))
     return document(*shown, *_left_out(report))
 
@@ -81,7 +81,7 @@ def _row_section(row: PlanRow) -> Iterator[Section]:
 
 
 def _listed(sizes: tuple[float, ...]) -> str:
-    """All of a few sizes; of many the first and the last."""
+    """All sizes if they are few, else the first and the last."""
     if len(sizes) > _LISTED:
         return f"{units.format_bytes(sizes[0])} (first) to {units.format_bytes(sizes[-1])} (last)"
     return ", ".join(map(units.format_bytes, sizes))
@@ -129,12 +129,12 @@ def gpus_words(count: int) -> str:
 
 
 def rate_words(rate: Interval) -> str:
-    """Tokens or samples a second."""
+    """Tokens or samples per second."""
     return f"{rate.value:,.0f}" if rate.value >= 100 else f"{rate.value:.3g}"
 
 
 def hours_words(hours: Interval | None) -> str:
-    """The time of the training."""
+    """The time of the training, in words."""
     if hours is None:
         return "-"
     if hours.value < 1:
@@ -143,5 +143,5 @@ def hours_words(hours: Interval | None) -> str:
 
 
 def dollar_words(usd: Interval | None) -> str:
-    """The cost of the training."""
+    """The cost of the training, in words."""
     return "-" if usd is None else f"${usd.value:,.0f}"

@@ -40,7 +40,7 @@ def preset_page(report: PresetReport) -> Document:
 
 
 def verdict(report: PresetReport) -> tuple[str, ...]:
-    """The joint gain and the product of single gains, the steps of a day, and the time of the whole training."""
+    """The joint gain, the product of the single gains, the steps per day, and the time of the whole training."""
     joint = report.joint
     if joint is None:
         return ("The training with all measures does not fit the GPU's memory.",)

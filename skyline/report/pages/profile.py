@@ -73,7 +73,7 @@ def prevented(effects: Sequence[SideEffect]) -> str:
 
 
 def allowed(effects: Sequence[SideEffect]) -> str:
-    """``1 downloaded file; host example.org; program git``; empty where nothing notable happened."""
+    """``1 downloaded file; host example.org; program git``; empty if nothing notable happened."""
     happened = [effect for effect in effects if effect.outcome == "allowed"]
     counted = _counted(effect for effect in happened if effect.kind in _NOUNS and effect.kind != "program")
     parts = [counted]
@@ -96,7 +96,7 @@ def _hosts(names: Iterable[str]) -> str:
 
 
 def protected_by(protection: Protection | None) -> str:
-    """The protection of the files, its gaps, and the network that the run can reach; empty where unknown."""
+    """The protection of the files, its gaps, and the network that the run can reach; empty if unknown."""
     if protection is None:
         return ""
     reached = "this machine only" if protection.network == "loopback" else "open"
@@ -131,7 +131,7 @@ _SOURCE = "As it was when it was profiled. The darker a line, the more of the it
 
 @dataclass(frozen=True, slots=True)
 class SavedPlaces:
-    """Where the profile and its page were written."""
+    """The places of the saved profile and of its page."""
 
     profile: Path | None = None
     html: Path | None = None
@@ -146,12 +146,12 @@ def profile_page(
     full: bool = False,
     answers: bool = True,
 ) -> Document:
-    """A profile and what could be changed.
+    """A profile and the possible changes.
 
-    ``base`` is the folder from which paths are shown, such as the working directory of a person who will
-    click on them; without one, or where the script lies elsewhere, it is the folder of the script.
-    ``full`` is for a page without end: more lines, and every reason. Without ``answers`` the what-ifs are left out,
-    for a page that has them elsewhere; the verdict stays.
+    Paths are shown relative to ``base``, such as the working directory of a person who clicks on them.
+    Without it, or if the script lies elsewhere, they are relative to the script's folder. ``full`` is for a
+    page of any length: more lines, and every reason. Without ``answers``, the page omits the what-ifs, for a
+    page that has them elsewhere; the verdict stays.
     """
     base = shown_from(base, report.script, tuple(line.file for line in report.lines))
     return document(
@@ -175,7 +175,7 @@ def profile_page(
 
 
 def figures_page(report: ProfileReport, whatifs: WhatIfReport | None, base: Path | None) -> Document:
-    """The top of the page of a profile that is still being measured: its headline, its verdict, and the what-ifs."""
+    """The top of the page while a profile is being measured: headline, verdict, and what-ifs."""
     base = shown_from(base, report.script, tuple(line.file for line in report.lines))
     return document(
         *_head(report, whatifs.verdict if whatifs is not None else None, base),
@@ -184,7 +184,7 @@ def figures_page(report: ProfileReport, whatifs: WhatIfReport | None, base: Path
 
 
 def _head(report: ProfileReport, verdict: VerdictReport | None, base: Path | None) -> Iterator[Section]:
-    """The headline numbers, the verdict, and their basis; a prediction's basis follows its numbers."""
+    """The headline numbers, the verdict, and their basis; the basis of a prediction follows its numbers."""
     basis, predicted = " · ".join(basis_parts(report)), report.mode == "predicted"
     yield Section((Title(command_line(report), "" if predicted else basis),))
     busy = "" if verdict is not None and verdict.caution else busy_words(report)
@@ -227,7 +227,7 @@ def _figure(name: str, scale: units.UnitScale, value: Interval, after: str = "")
 
 
 def _effects(report: ProfileReport, base: Path | None) -> Iterator[Section]:
-    """At most three lines; none where the script had no side effects."""
+    """At most three lines; none if the script had no side effects."""
     effects = report.side_effects
     texts = {"prevented": prevented(effects), "allowed": allowed(effects)}
     rows = [f"{title}: {text}" for title, text in texts.items() if text]

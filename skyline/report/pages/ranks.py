@@ -1,4 +1,4 @@
-"""A job's ranks: who computes, who waits, and for whom."""
+"""The page of a job's ranks: their computing and waiting, and the rank that the others wait for."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SHOWN = 16
 
 
 def ranks_page(report: RanksReport) -> Document:
-    """The step of the job, a row per rank, the straggler and what it costs, and what could not be said."""
+    """The step of the job, a row per rank, the straggler and its cost, and unknown facts."""
     step = Cell(f"step {units.format_ms(report.step_ms)}", "bold")
     head = (Title(_subject(report), plain=True), Line((step, Cell(_simulated(report), "dim"))))
     asked = report.whatif
@@ -84,7 +84,7 @@ def _times(one: RankReport) -> tuple[float | None, ...]:
 
 
 def _shown(ranks: tuple[RankReport, ...]) -> tuple[list[RankReport], int]:
-    """All of a few; of many those that others waited for most, in the order of ranks."""
+    """All ranks if they are few, else those that others waited for most, in the order of ranks."""
     if len(ranks) <= _SHOWN:
         return list(ranks), 0
     latest = sorted(ranks, key=lambda one: (-one.behind_ms, one.rank))[:_SHOWN]

@@ -41,7 +41,7 @@ _FITS = {Fit.UNSURE.value: "may not fit", Fit.TOO_LARGE.value: "too large"}
 
 
 def sweep_page(report: SweepReport, base: Path | None = None) -> Document:
-    """A section for each series, the failed points, and the basis of the figures; files are named from ``base``."""
+    """A section per series, the failed points, and the basis of the figures; paths are relative to ``base``."""
     names = [one.name for one in report.settings]
     ranges = ", ".join(_range(one.name, one.values) for one in report.settings)
     where = "; ".join(_where(one, base) for one in report.settings)
@@ -60,7 +60,7 @@ def sweep_page(report: SweepReport, base: Path | None = None) -> Document:
 
 
 def _kind(report: SweepReport) -> str:
-    """``predicted for NVIDIA H100``."""
+    """The provenance of the times, as in ``predicted for NVIDIA H100``."""
     every = [point for series in report.series for point in series.points]
     ran = sum(point.provenance == MEASURED for point in every)
     if report.mode == "predicted" and not ran:
@@ -151,7 +151,7 @@ def _table(series: SweepSeriesReport, report: SweepReport) -> TextTable:
 
 
 def _without_empty(columns: Sequence[Column], rows: Sequence[Row]) -> TextTable:
-    """The table without columns that nothing is known for."""
+    """The table without columns whose values are all unknown."""
     kept = [
         index
         for index in range(len(columns))
@@ -164,7 +164,7 @@ def _without_empty(columns: Sequence[Column], rows: Sequence[Row]) -> TextTable:
 
 
 def _marks(series: SweepSeriesReport) -> dict[float, list[str]]:
-    """The words behind the rows, by value."""
+    """The remarks behind the rows, by value."""
     marks: dict[float, list[str]] = {}
     for step in series.steps:
         marks.setdefault(step.after, []).append(f"step {units.format_share_delta(step.change)}")
@@ -176,7 +176,7 @@ def _marks(series: SweepSeriesReport) -> dict[float, list[str]]:
 
 
 def _shown(points: Sequence[SweepPointReport], marks: dict[float, list[str]]) -> set[float]:
-    """The values whose rows are shown: all of few, else marked ones, those before them, and an even choice."""
+    """The values of the shown rows: all if few, else marked ones, those before them, and others."""
     values = [point.values[0] for point in points]
     if len(values) <= SHOWN:
         return set(values)
@@ -186,7 +186,7 @@ def _shown(points: Sequence[SweepPointReport], marks: dict[float, list[str]]) ->
 
 
 def _failed(report: SweepReport, names: Sequence[str]) -> list[str]:
-    """The failed points, those with one reason together."""
+    """The failed points, grouped by reason."""
     reasons: dict[str, list[str]] = {}
     for one in report.failed:
         reasons.setdefault(one.reason, []).append(values_words(names, one.values))

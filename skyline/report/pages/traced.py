@@ -1,4 +1,4 @@
-"""The page of a recording: where its steps go, what bounds them, what changes would bring."""
+"""The page of a recording: the parts of its steps, what bounds them, and the effects of changes."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from skyline.whatif.subject import DOUBTFUL_REPLAY
 
 _SHOWN = 8
 _LEAST = 5e-4
-"""Share of a step below which nothing is shown."""
+"""The share of a step below which a part is not shown."""
 
 
 def trace_page(report: TraceReport, whatifs: WhatIfReport | None) -> Document:
-    """The whole page, top to bottom."""
+    """The whole page, from top to bottom."""
     costs = (
         ("Costliest operators", report.operators),
         ("Costliest layers", report.layers),
@@ -56,7 +56,7 @@ def trace_page(report: TraceReport, whatifs: WhatIfReport | None) -> Document:
 
 
 def trace_answers_page(report: TraceReport, whatifs: WhatIfReport) -> Document:
-    """The answers to some what-ifs, with what they rest on."""
+    """The answers to some what-ifs, and their basis."""
     return document(
         *_head(report, None), *whatif_sections(whatifs, script="TRACE", of_trace=True, detail=True)
     )
@@ -111,7 +111,7 @@ def _replay(report: TraceReport) -> str:
 
 
 def _phases(report: TraceReport) -> Section | None:
-    """Time by phase, then the time of no phase, and their sum."""
+    """Time by phase, then the time outside all phases, and the sum."""
     total = report.phases.total + report.idle_ms
     parts = (*phase_parts(report.phases), BreakdownPart("idle", "dim", report.idle_ms))
     parts = tuple(part for part in parts if part.value > _LEAST * total)
@@ -155,7 +155,7 @@ def _costs(title: str, costs: Sequence[TracedCost]) -> Section:
         )
 
     titles = (scale.unit, "share", *(("on GPU", "kernels") if on_gpu else ()), "if free")
-    # The end of a path or of a layer's name says which it is.
+    # The end of a path or of a layer's name identifies it.
     columns = (Column("", left=True, cut="start"), *map(Column, titles))
     aside = f"{scale.unit} per step; if free: change of the step without it"
     return Section((TextTable(columns, tuple(map(row, shown))),), title, aside)

@@ -140,7 +140,7 @@ def _noise(report: TrainingReport) -> Section | None:
 
 
 def _checkpoints(report: TrainingReport) -> Section | None:
-    """The interval between checkpoints now, and the one that loses least time."""
+    """The current interval between checkpoints, and the interval that loses least time."""
     saving = report.saving
     if saving is None:
         return None

@@ -1,4 +1,4 @@
-"""The result of a search on a page."""
+"""The page of a search for the fastest combination."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _COLUMNS = (
 
 
 def tune_page(report: TuneReport, *, applied: bool = False) -> Document:
-    """The outcome, the command that makes the change, a row for each trial, and what was left out."""
+    """The outcome, the command that makes the change, a row per trial, and the parts that were left out."""
     first, *others = sentences(report)
     tone = _TONES.get(report.outcome, "bold")
     head: list[Block] = [Title(PurePath(report.script).name, plain=True), Paragraph(first, tone)]
@@ -59,7 +59,7 @@ def tune_page(report: TuneReport, *, applied: bool = False) -> Document:
 
 
 def _share(worker: str, report: TuneReport) -> str:
-    """The trials that a worker measured."""
+    """The number of trials that a worker measured."""
     return f"{worker}: {units.plural(sum(one.worker == worker for one in report.trials), 'trial')}"
 
 

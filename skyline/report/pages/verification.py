@@ -36,7 +36,7 @@ _TONES = {
 
 
 def verification_page(report: VerifyReport, *, ledger: str = "") -> Document:
-    """The verdict, predicted against measured, the null, and what to do where it does not count."""
+    """The verdict, predicted and measured values, the null, and the next step if it does not count."""
     name = PurePath(report.script).name
     subject = f"{name}: {' '.join(report.whatifs)}"
     if report.against:
@@ -101,7 +101,7 @@ def _now(report: VerifyReport) -> str:
 
 
 def ledger_page(entries: Sequence[LedgerEntry], records: Sequence[TrackRecord]) -> Document:
-    """A row for each entry, why some do not count, and the track record of each what-if on each machine."""
+    """A row per entry, why some do not count, and the track record of each what-if on each machine."""
     if not entries:
         return document(Section((Paragraph("nothing was verified yet: skyline verify SCRIPT NAME[=VALUE]"),)))
     titles = ("id", "when", "script", "what-if", "predicted", "measured", "error", "interval", "status")
@@ -137,7 +137,7 @@ def _entry(entry: LedgerEntry) -> Row:
 
 
 def _promises(report: VerifyReport) -> list[tuple[str, str, str]]:
-    """Iteration time, its ratio to the unchanged script, throughput, peak memory: predicted, if so, and measured."""
+    """Iteration time, ratio to the unchanged script, throughput, peak memory: predicted, if so, and measured."""
     measured, predicted, baseline = report.measured, report.predicted, report.baseline
     time = units.format_ms_interval(predicted.typical_ms) if predicted is not None else ""
     rows = [("iteration", time, units.format_ms_interval(measured.iteration_ms))]

@@ -43,13 +43,13 @@ _SEMANTICS = {
     "convergence": ("yellow", "convergence: training converges differently", "that train the same network"),
     "model": ("yellow", "model: another network is trained", "of any kind"),
 }
-"""Tone, meaning, and the changes that a limit to it allows."""
+"""The tone, the meaning, and the changes that are allowed up to this level."""
 _SAME = 1e-4
-"""Share of the peak below which a change of memory is none."""
+"""The share of the peak below which a change of memory counts as none."""
 REASONS_SHOWN = 4
-"""Number of inapplicable what-ifs with reasons; further ones are listed by name."""
+"""The number of inapplicable what-ifs that are shown with reasons; the others are listed by name."""
 DIRECTION_STYLES: dict[Direction, str] = {"better": "green", "worse": "red", "": ""}
-"""Colour is for what the range of a change leaves no doubt about."""
+"""Colours; only a change whose range excludes 1 has one."""
 _VERDICTS = {"better": "good", "worse": "bad", "": ""}
 _EXPLAINED = (
     "Bars compare the time for the same number of samples: left is faster. The thin line is the uncertainty; "
@@ -58,7 +58,7 @@ _EXPLAINED = (
 
 
 def memory_change(estimate: EstimateReport, baseline: BaselineReport) -> str:
-    """``-1.1 GB``; ``same`` also for the odd bytes by which two models of the same memory may differ."""
+    """``-1.1 GB``; ``same`` also for the few bytes by which two models of the same memory may differ."""
     if estimate.peak_bytes is None:
         return "?"
     change = estimate.peak.value - baseline.peak.value
@@ -68,7 +68,7 @@ def memory_change(estimate: EstimateReport, baseline: BaselineReport) -> str:
 def whatifs_page(
     report: WhatIfReport, *, subject: Sequence[str] = (), script: str = "SCRIPT", detail: bool = True
 ) -> Document:
-    """The answers to some what-ifs; the lines of ``subject`` say what they rest on."""
+    """The answers to some what-ifs; the lines of ``subject`` state their basis."""
     return document(
         Section(tuple(said(*subject))),
         *whatif_sections(report, script=script, detail=detail),
@@ -77,7 +77,7 @@ def whatifs_page(
 
 
 def whatif_table(report: WhatIfReport) -> Section | None:
-    """The table of the what-ifs that a short page lists, without remarks; None if there are none."""
+    """The table of the what-ifs on a short page, without remarks. None if there are none."""
     listed = [one for one in report.estimates if one.applicable and is_listed(one, report.baseline)]
     return Section(tuple(_table(listed, report, of_trace=False)), *_heading()) if listed else None
 
@@ -96,10 +96,10 @@ def whatif_sections(
     reasons: bool = False,
     short: bool = False,
 ) -> Iterator[Section]:
-    """The table of what-ifs; ``detail`` adds what each assumes and whether the code can be rewritten.
+    """The table of what-ifs; ``detail`` adds the assumptions of each and whether the code can be rewritten.
 
-    A trace has no code, and does not tell what changes do to the memory. ``short`` names changes with little gain in
-    one line below the table.
+    A trace has no code, and does not show the effect of changes on memory. ``short`` names changes with
+    little gain in one line below the table.
     """
     every = [one for one in report.estimates if one.applicable]
     applicable = [one for one in every if is_listed(one, report.baseline)] if short else every
@@ -132,7 +132,7 @@ def whatif_sections(
 
 
 def _little(estimates: Sequence[EstimateReport], script: str) -> list[Block]:
-    """Changes with little gain, with their speed; the table of all of them is one command away."""
+    """Changes with little gain, with their speed-up, and the command that shows the table of all changes."""
     if not estimates:
         return []
     named = ", ".join(f"{one.spec} {speedup_cell(one.speedup, one.speedup_range)}" for one in estimates)
@@ -184,7 +184,7 @@ def _table(estimates: list[EstimateReport], report: WhatIfReport, *, of_trace: b
     shown = [*estimates, *([combined] if combined else [])]
     baseline = report.baseline
     time = units.time_scale(one.change_ms.value for one in shown)
-    # Per sample, so that a larger batch is not drawn as a slowdown.
+    # Time per sample, so that a larger batch is not drawn as a slowdown.
     reach = max(min(max(abs(_gain(one)) for one in shown), 1.5) * 1.1, 0.02)
 
     def row(one: EstimateReport) -> Row:
@@ -205,7 +205,7 @@ def _table(estimates: list[EstimateReport], report: WhatIfReport, *, of_trace: b
         title = () if one is combined else (one.title,)
         return Row(cells, story=" · ".join((*title, *assumed, *_made(one))) if not of_trace else "")
 
-    # A name is what a person types: before one is cut, the last column goes below the table.
+    # People type the names: before one is cut, the last column goes below the table.
     columns = (
         Column("", left=True, cut="middle"),
         Column("for the same work", left=True, only="html"),
@@ -227,7 +227,7 @@ def _table(estimates: list[EstimateReport], report: WhatIfReport, *, of_trace: b
 
 
 def _gain(estimate: EstimateReport) -> float:
-    """The relative change of time for the same work: -0.1 is ten per cent less."""
+    """The relative change of the time for the same work: -0.1 means ten per cent less."""
     return 1 / estimate.speedup - 1 if estimate.speedup > 0 else 0.0
 
 
@@ -249,7 +249,7 @@ def _provenance(estimate: EstimateReport) -> str:
 
 
 def _provenances(estimates: list[EstimateReport]) -> str:
-    """``from: modelled for num_workers=2, fused_optimizer · tried for amp=bf16``; short where one has all."""
+    """``from: modelled for num_workers=2, fused_optimizer · tried for amp=bf16``; short if all share one."""
     named: dict[str, list[str]] = {}
     for estimate in estimates:
         named.setdefault(_provenance(estimate), []).append(estimate.spec)
@@ -299,7 +299,7 @@ def _conditions(estimate: EstimateReport) -> Iterator[Paragraph]:
 
 
 def _made(estimate: EstimateReport, command: str = "can be made in your code") -> tuple[str]:
-    """How the change gets into the code, or why not."""
+    """The way to make the change in the code, or why a person has to make it."""
     if estimate.rewrite == "available":
         return (command,)
     reason = f" ({estimate.rewrite_reason})" if estimate.rewrite_reason else ""
@@ -307,7 +307,7 @@ def _made(estimate: EstimateReport, command: str = "can be made in your code") -
 
 
 def best_section(best: BestReport, baseline: BaselineReport, script: str) -> Section:
-    """The combination, its effect and the command that makes it; or the reason why there is none."""
+    """The combination, its effect and the command that makes it, or the reason why there is none."""
     limit = "" if best.memory_bytes is None else f", within {units.format_bytes(best.memory_bytes)}"
     heading = ("Best combination", f"of {best.tried} simulated, {_SEMANTICS[best.semantics][2]}{limit}")
     left_out = tuple(said(*(f"left out: {one}" for one in best.left_out)))

@@ -1,1 +1,1 @@
-"""The rewrites, one module each: it binds ``NAME`` and ``rewrite``, and ``ORDER`` where its turn matters."""
+"""The rewrites, one module each: it binds ``NAME`` and ``rewrite``, and ``ORDER`` if the order matters."""

@@ -1,8 +1,8 @@
-"""Makes a large output layer an adaptive softmax, which computes the loss from its inputs and the targets.
+"""Replaces a large output layer by an adaptive softmax, which computes the loss from inputs and targets.
 
-Where the model computes the loss itself, the layer does so in its place. Where the training loop does, the model gives
-the inputs of the layer in training, and the loop gives them to the layer. In evaluation the model gives logarithms of
-probabilities as logits: a cross entropy over them is the same.
+If the model computes the loss itself, the layer computes it there. If the training loop computes it, the model
+returns the layer's inputs in training, and the loop passes them to the layer. In evaluation the model returns
+log-probabilities as logits, which give the same cross entropy.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ class _Site:
 
     @property
     def flat(self) -> bool:
-        """True if its inputs are a plain matrix."""
+        """True if the layer's inputs are a matrix."""
         return len(self.layer.inputs) == 2
 
     @property
     def given(self) -> str:
-        """The inputs, as the call has them."""
+        """The layer's inputs, as written in the call."""
         return written(self.module.source, self.call.args[0])
 
     def loss(self, owner: str, inputs: str, targets: str, ignored: str = "") -> str:
@@ -83,14 +83,14 @@ class _Site:
 
     @property
     def log_prob(self) -> str:
-        """The stand-in for the logits in evaluation."""
+        """The expression that replaces the logits in evaluation."""
         if self.flat:
             return f"self.{self.name}.log_prob({self.given})"
         return f"self.{self.name}.log_prob({self.given}.flatten(0, -2)).unflatten(0, {self.given}.shape[:-1])"
 
 
 def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
-    """The layer, its call and the loss; refused where one of them is not in sight, or used for more."""
+    """Replaces the layer, its call and the loss; refused if one of them is not found, or has other uses."""
     layer = output_layer(context.profile)
     if layer is None:
         message = "No large layer whose outputs go into a cross entropy was recorded"
@@ -163,7 +163,7 @@ def _is_call(module: Module, use: ast.Attribute) -> bool:
 
 
 def _in_model(site: _Site, losses: list[tuple[Module, ast.Call]]) -> tuple[TextEdit, ...]:
-    """The loss in the same ``forward``: the layer computes it, and gives logits in evaluation alone."""
+    """The edits for a loss in the same ``forward``: the layer computes it, and gives logits in evaluation."""
     module, (where, loss) = site.module, losses[0]
     if len(losses) > 1:
         raise refusal("The model computes more than one cross entropy", where, losses[1][1])
@@ -197,7 +197,7 @@ def _in_model(site: _Site, losses: list[tuple[Module, ast.Call]]) -> tuple[TextE
 
 
 def _is_returned(module: Module, node: ast.expr) -> bool:
-    """True if an expression is what a function returns, or one of several results."""
+    """True if a function returns the expression, alone or as one of several results."""
     parent = module.parents[node]
     return isinstance(module.parents[parent] if isinstance(parent, ast.Tuple) else parent, ast.Return)
 
@@ -207,7 +207,7 @@ def _names(node: ast.expr) -> set[str]:
 
 
 def _check_unchanged(site: _Site, loss: ast.Call) -> None:
-    """The inputs of the layer are the same where the loss is computed."""
+    """Refuses if the inputs of the layer change before the loss is computed."""
     names = _names(site.call.args[0])
     for node in ast.walk(site.forward):
         between = isinstance(node, ast.stmt) and site.call.lineno < node.lineno < loss.lineno
@@ -216,7 +216,7 @@ def _check_unchanged(site: _Site, loss: ast.Call) -> None:
 
 
 def _in_loop(context: RewriteContext, site: _Site) -> tuple[TextEdit, ...]:
-    """The loss in the training loop: the model gives the inputs of the layer, and the loop calls the layer."""
+    """The edits for a loss in the loop: the model returns the layer's inputs, the loop calls the layer."""
     _check_result(site)
     found = forward(context)
     where = found.module
@@ -243,7 +243,7 @@ def _in_loop(context: RewriteContext, site: _Site) -> tuple[TextEdit, ...]:
 
 
 def _check_result(site: _Site) -> None:
-    """The outputs of the layer are what ``forward`` returns, or a part of it, and nothing else."""
+    """Refuses unless the outputs of the layer are only used as the result of ``forward``, or part of it."""
     module, around = site.module, site.module.parents[site.call]
     name = ""
     if (
@@ -265,7 +265,7 @@ def _check_result(site: _Site) -> None:
 
 
 def _model_of(site: _Site, found: ForwardSite, given: ast.expr) -> str:
-    """The model whose outputs the loss is given, as the loop names it."""
+    """The loop's name for the model whose outputs the loss takes."""
     where, base = found.module, _base(given)
     if not site.flat and base is given:
         raise refusal(f"`{text_of(given)}` is not a row for each target", where, given)
@@ -290,7 +290,7 @@ def _model_of(site: _Site, found: ForwardSite, given: ast.expr) -> str:
 
 
 def _check_evaluation(context: RewriteContext, found: ForwardSite, model: str) -> None:
-    """A model that is called elsewhere has to be switched to evaluation there, or its results are no logits."""
+    """Refuses a model that is called elsewhere without ``eval()``: its results there would be no logits."""
     name = model.rpartition(".")[2]
     own = {id(call) for call in found.calls}
     others = [(module, call) for module, call in context.program.calls_of(name) if id(call) not in own]
@@ -332,7 +332,7 @@ def _losses(context: RewriteContext, within: ast.AST | None = None) -> list[tupl
 
 
 def _ignored(module: Module, loss: ast.Call, targets: ast.expr) -> str:
-    """The label that the loss leaves out, as it is written; refused where it is weighted in other ways."""
+    """The label that the loss ignores, as written; refused if the loss is weighted in other ways."""
     for keyword in loss.keywords:
         mean = isinstance(keyword.value, ast.Constant) and keyword.value.value == "mean"
         if keyword.arg not in ("input", "target", "ignore_index") and not (
@@ -350,7 +350,7 @@ def _ignored(module: Module, loss: ast.Call, targets: ast.expr) -> str:
 
 
 def _reshaped(node: ast.expr, flat: bool) -> str:
-    """The name of what the loss is given, a row for each target; empty for anything else."""
+    """The name of the loss's first argument, with one row per target; empty for anything else."""
     base = _base(node)
     return dotted(base) if flat or base is not node else ""
 
@@ -386,7 +386,7 @@ def _constructed(module: Module, made: ast.Call, layer: OutputLayer, head: int, 
 
 
 def _by_hand(context: RewriteContext, module: Module, made: ast.Call, layer: OutputLayer, head: int) -> str:
-    """The change for the lines of this program: where the layer is made and used, and where losses are computed."""
+    """The change to make by hand, with the lines that make and use the layer and that compute losses."""
     statement = statement_of(module, made)
     attribute = last_name(statement.targets[0]) if isinstance(statement, ast.Assign) else ""
     try:
@@ -409,7 +409,7 @@ def _by_hand(context: RewriteContext, module: Module, made: ast.Call, layer: Out
 
 
 def _loss_calls(context: RewriteContext) -> list[tuple[Module, ast.Call]]:
-    """Calls of criteria, whatever their options, and of the function, where gradients are recorded."""
+    """Calls of criteria, with any options, and of the loss function, where gradients are recorded."""
     names = {
         last_name(target)
         for module, node in context.program.nodes_of(ast.Assign)

@@ -26,8 +26,9 @@ from skyline.source.text import TextEdit, dotted, last_name, names_in, text_of
 def device_type(context: RewriteContext, region: Region, within: Iteration, at: ast.AST) -> Usable:
     """The kind of device (``"cuda"``, ``"cpu"``) as an expression at a place in a region.
 
-    It is taken from the script's own name for the device where the region moves its data there or knows that name;
-    without one it is the kind of the run's device. A move to another kind, as under ``if args.cuda:``, did not run.
+    It uses the script's own name for the device if the region moves its data to it or knows that name.
+    Otherwise it is the kind of the run's device. A move to another kind, as under ``if args.cuda:``, did not
+    run.
     """
     kind = context.profile.environment.device.kind
     names: list[ast.expr] = []
@@ -46,7 +47,7 @@ def device_type(context: RewriteContext, region: Region, within: Iteration, at: 
 
 
 def _is_known(region: Region, node: ast.expr) -> bool:
-    """True if the name is there before anything of the iteration is carried out."""
+    """True if the name is bound before the iteration starts."""
     first = dotted(node).partition(".")[0]
     inside = set(names_in(region.node.body, ast.Store))
     return first not in inside and region.module.scope(node).lookup(first) is not None
@@ -68,7 +69,7 @@ _OF_PROFILE = {"bfloat16": "bf16", "float16": "fp16"}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AutocastSite:
-    """One ``with torch.autocast(…)`` in, or around, the loop."""
+    """One ``with torch.autocast(…)`` inside or around the loop."""
 
     module: Module
     block: ast.With
@@ -90,12 +91,12 @@ class AutocastSite:
 
     @property
     def switch(self) -> ast.expr | None:
-        """The argument ``enabled``, None where it is not given."""
+        """The argument ``enabled``. None if it is not given."""
         return next((each.value for each in self.call.keywords if each.arg == "enabled"), None)
 
 
 def autocasts(within: Iteration) -> tuple[AutocastSite, ...]:
-    """Every autocast block of the training that is not switched off for good, outermost first."""
+    """All autocast blocks of the training, outermost first, except those that are always off."""
     around = [
         (within.module, each) for each in within.module.around(within.loop) if isinstance(each, ast.With)
     ]
@@ -124,7 +125,7 @@ def _chosen_elsewhere(context: RewriteContext, within: Iteration, hint: str) -> 
 
 
 def format_that_ran(context: RewriteContext) -> str | None:
-    """The number format that the run told of; None where it told of none, or the text changed since."""
+    """The number format recorded in the run. None if none was recorded, or if the text has changed since."""
     settings = context.profile.settings
     told = settings.autocast if settings is not None else None
     return _OF_PROFILE.get(told or "", told or None) if context.as_profiled() else None
@@ -154,10 +155,10 @@ _VALUES: dict[str, Precision] = {
     "float16": "fp16",
 }
 _OFF = {"mixed_precision": '"no"', "precision": '"32-true"'}
-"""Values of framework switches without a number format, where that is not False."""
+"""Values that switch a framework's number format off, where the value is not False."""
 _DTYPES = {"bf16": "torch.bfloat16", "fp16": "torch.float16"}
 _UNSAFE = {"binary_cross_entropy", "BCELoss"}
-"""Functions that autocast refuses on GPUs; ``…_with_logits`` stands in for it."""
+"""Functions that autocast refuses on GPUs; the ``…_with_logits`` forms replace them."""
 
 
 def snippet(value: str) -> str:
@@ -181,7 +182,7 @@ def snippet(value: str) -> str:
 
 
 def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
-    """``with torch.autocast(…):`` around forward pass and loss, or the switch of the framework that trains."""
+    """Puts ``with torch.autocast(…):`` around forward pass and loss, or sets the framework's switch."""
     precision = _VALUES.get(value.lower())
     if precision is None:
         raise RewriteRefused(f"{value!r} is not a number format for amp", hint="Give bf16 or fp16.")
@@ -220,7 +221,7 @@ def _switched(context: RewriteContext, owner: Framework, precision: Precision) -
 
 
 def _is_there(context: RewriteContext, site: ForwardSite, within: Iteration, precision: Precision) -> bool:
-    """True if this very autocast is there already; raises RewriteRefused where another one is."""
+    """True if exactly this autocast is there already; raises RewriteRefused if another one is."""
     module = site.module
     around = [inside_autocast(module, statement) for statement in site.statements]
     if all(around) and around[0] is not None:
@@ -285,7 +286,7 @@ def present(context: RewriteContext) -> str | None:
 
 
 def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
-    """Forward pass and loss one level further out, without autocast and without a gradient scaler."""
+    """Moves forward pass and loss one level out, and removes autocast and the gradient scaler."""
     owner = framework(context)
     if owner is not None and (switch := _switch(owner)) is not None:
         return without_argument(
@@ -302,7 +303,7 @@ def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
 
 
 def _switch(owner: Framework) -> tuple[str, str] | None:
-    """The argument of a framework that sets a number format, and which."""
+    """The argument of a framework that sets a number format, and the format."""
     if not owner.takes_switches:
         return None
     for name in ("bf16", "fp16", "mixed_precision", "precision"):

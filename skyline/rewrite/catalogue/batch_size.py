@@ -17,7 +17,7 @@ from skyline.trace.batch_place import batch_place
 
 NAME = "batch_size"
 ORDER = 0
-"""First: its place is searched for again where the text is not the profiled one."""
+"""First: if the text is not the profiled one, the place of the batch size is searched for again."""
 
 _NOTHING, _NUMBER, _ARGUMENTS = re.compile(r"(?!)"), re.compile(r"\b\d\w*"), re.compile(r"(?s)\(.*")
 
@@ -40,10 +40,10 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
 
 
 def _as_it_stands(context: RewriteContext, knob: Knob) -> Knob:
-    """The knob in the text as it reads now: edits since the profile may have moved it or changed its value.
+    """The knob in the present text: edits since the profile may have moved it or changed its value.
 
-    The place alone proves nothing, since another number may stand there by now: it is searched for again, and
-    must be the same name, reached the same way.
+    The place alone proves nothing, since another number may be there by now. A new search must find the same
+    name, reached the same way.
     """
     if context.as_profiled():
         return knob
@@ -56,7 +56,7 @@ def _as_it_stands(context: RewriteContext, knob: Knob) -> Knob:
 
 
 def _like(knob: Knob, candidates: Iterable[Knob]) -> list[Knob]:
-    """Those of the same name, reached the same way; else but for numbers, else but for a call's other arguments."""
+    """The candidates of the same name and way; if none, numbers and then other arguments may differ."""
     known = [
         candidate
         for candidate in candidates

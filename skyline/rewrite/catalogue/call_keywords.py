@@ -1,6 +1,6 @@
-"""Rewrites that give one keyword argument to one call: the wrapper of a replica, or the training's loader.
+"""Rewrites that pass one keyword argument to one call: the wrapper of a replica, or the training's loader.
 
-Each rewrite is a row of a table. A keyword of the loader here is one that needs workers.
+Each rewrite is a row of a table. The loader keywords here all need workers.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _NEVER_NONE = ("os.cpu_count", "multiprocessing.cpu_count", "torch.multiprocessi
 def add_beside_workers(
     context: RewriteContext, name: str, text: str, where_workers: str, snippet: str
 ) -> tuple[TextEdit, ...]:
-    """``name=text`` for the training's loader, whose literal is changed where it has the argument already.
+    """Sets ``name=text`` in the training's loader, by changing the literal if the argument is there already.
 
-    Where a name or an option decides the number of workers, which may be 0 in another run, ``where_workers`` is
-    written instead, with that name for ``{}``.
+    If a name or an option decides the number of workers, which may be 0 in another run, the edit writes
+    ``where_workers`` instead, with that name for ``{}``.
     """
     module, call = training_loader(context)
     if _is_written(module, call, name, where_workers):
@@ -63,7 +63,7 @@ def add_beside_workers(
 
 
 def value_beside(context: RewriteContext, name: str) -> str | None:
-    """The present value of such an argument where there are workers: ``on``, a number, or None without it."""
+    """The present value of such an argument if there are workers: ``on``, a number, or None without it."""
     module, call = training_loader(context)
     match _given(module, call, name, None):
         case ast.Compare(ops=[ast.Gt()], comparators=[ast.Constant(value=0)]):
@@ -80,7 +80,7 @@ def without_beside(context: RewriteContext, name: str, off: str) -> tuple[TextEd
 
 
 def _is_written(module: Module, call: ast.Call, name: str, where_workers: str) -> bool:
-    """True if the argument is there as this writes it next to a name, which is no literal to be changed."""
+    """True if the argument has the form that this rewrite writes next to a name, which is no literal."""
     present, workers = _given(module, call, name, None), _given(module, call, _WORKERS, _POSITION)
     if present is None or workers is None:
         return False
@@ -88,7 +88,7 @@ def _is_written(module: Module, call: ast.Call, name: str, where_workers: str) -
 
 
 def _given(module: Module, call: ast.Call, name: str, position: int | None) -> ast.expr | None:
-    """The value of an argument in the call, or by the only item of that name that a dictionary of the file has."""
+    """The value of an argument in the call, or in the only dictionary item of that name in the file."""
     given = passed(call, name, position)
     items = mapping_items(module, name) if given.mappings else []
     return given.value or (items[0][2] if len(items) == 1 else None)
@@ -117,7 +117,7 @@ def _text(module: Module, workers: ast.expr, name: str, text: str, where_workers
 def _in_mapping(
     module: Module, call: ast.Call, name: str, text: str, where_workers: str
 ) -> tuple[TextEdit, ...]:
-    """Next to the only item of that name that a dictionary of this file has."""
+    """Adds the argument next to the only ``num_workers`` item in the dictionaries of this file."""
     items = mapping_items(module, _WORKERS)
     if len(items) != 1:
         message = f"`num_workers` is in {len(items) or 'no'} dictionaries of this file"
@@ -142,7 +142,7 @@ def _in_mapping(
 
 
 def _bracketed(module: Module, node: ast.expr) -> bool:
-    """True if the value stands in brackets of its own, which its offsets leave out."""
+    """True if the value has brackets of its own, which its offsets leave out."""
     start, end = offsets_of(module.source, node)
     return module.source.text[:start].rstrip().endswith("(") and module.source.text[end:].lstrip().startswith(
         ")"
@@ -150,7 +150,7 @@ def _bracketed(module: Module, node: ast.expr) -> bool:
 
 
 _BESIDE_NUM_WORKERS = 60
-"""The order of a rewrite that adds to what ``num_workers`` writes."""
+"""The order of a rewrite that extends the edits of ``num_workers``."""
 
 
 def _switch(name: str, value: str) -> str:
@@ -182,9 +182,9 @@ class ReplicasKeyword:
     name: str
     argument: str
     literal: Callable[[str, str], str]
-    """From the name of the rewrite and the value asked for to the literal."""
+    """Gives the literal for the name of the rewrite and the value asked for."""
     usual: str
-    """The literal of the code example where no valid value is asked for."""
+    """The literal of the code example if no valid value is asked for."""
     off: str
 
     def entry(self) -> RewriteEntry:
@@ -219,7 +219,7 @@ class LoaderKeyword:
     name: str
     literal: Callable[[str, str], str]
     guarded: str
-    """The expression where a name decides the number of workers: ``{workers}`` is that name, ``{text}`` the literal."""
+    """The expression if a name decides the number of workers: ``{workers}`` is the name, ``{text}`` the literal."""
     off: str
 
     def entry(self) -> RewriteEntry:

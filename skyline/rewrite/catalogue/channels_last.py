@@ -1,4 +1,4 @@
-"""Puts the model's convolutions, and the images it is given, into channels-last layout."""
+"""Converts the model's convolutions, and its input images, to the channels-last layout."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SNIPPET = "model = model.to(memory_format=torch.channels_last)\nimages = images
 
 
 def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
-    """The model once it is complete, and each batch on its way into it."""
+    """Converts the model once it is complete, and each batch before the model takes it."""
     if value.lower() not in ("", "true", "1", "yes", "on"):
         raise RewriteRefused(
             f"{value!r} is not a value for channels_last", hint="Give the name without a value."
@@ -47,7 +47,7 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
 
 
 def _check_views(context: RewriteContext) -> None:
-    """Refuses a model that views images as if their channels came first: ``x.view(len(x), -1)`` would fail."""
+    """Refuses a model that views images as if channels came first: ``x.view(len(x), -1)`` would fail."""
     trace = context.profile.trace
     for record in trace.records:
         if (
@@ -77,7 +77,7 @@ def _names_layout(module: Module, node: ast.AST) -> bool:
 
 
 def _batch(context: RewriteContext, site: ForwardSite) -> list[TextEdit]:
-    """The first thing that the model is given: where it moves to its device, or else on its way in."""
+    """Converts the model's first argument: where it moves to its device, or else in the call of the model."""
     call = site.calls[0]
     if not call.args or isinstance(call.args[0], ast.Starred):
         raise refusal("The first argument of the model is unknown", site.module, call)
@@ -93,7 +93,7 @@ def _batch(context: RewriteContext, site: ForwardSite) -> list[TextEdit]:
 
 
 def _becomes(transfer: TransferSite, images: ast.expr) -> bool:
-    """True if a transfer makes what the model is given: in place of it, or under its name."""
+    """True if a transfer makes the model's input: in its place, or under its name."""
     if transfer.call is images or any(node is transfer.call for node in ast.walk(images)):
         return True
     name = dotted(images)
@@ -124,12 +124,12 @@ def _moved(module: Module, call: ast.Call) -> list[TextEdit]:
 
 
 def present(context: RewriteContext) -> str | None:
-    """``on`` where the program names the layout."""
+    """``on`` if the program names the layout."""
     return "on" if any(_names_layout(module, node) for module, node in context.program.nodes()) else None
 
 
 def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
-    """Without ``memory_format=torch.channels_last``; refused where the layout is named in any other way."""
+    """Removes ``memory_format=torch.channels_last``; refused if the layout is named in any other way."""
     edits: list[TextEdit] = []
     gone: dict[int, tuple[Module, list[ast.stmt]]] = {}
     for module, node in context.program.nodes():
@@ -160,7 +160,7 @@ def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
 
 
 def _is_to_itself(statement: ast.AST | None, call: ast.Call) -> bool:
-    """True if a statement is ``x = x.to(memory_format=…)``, or a call of a model's that changes it in its place."""
+    """True if a statement is ``x = x.to(memory_format=…)``, or a call that converts a model in place."""
     if not isinstance(call.func, ast.Attribute):
         return False
     if isinstance(statement, ast.Expr):
@@ -171,7 +171,7 @@ def _is_to_itself(statement: ast.AST | None, call: ast.Call) -> bool:
 
 
 def _without_suffix(module: Module, call: ast.Call) -> list[TextEdit]:
-    """``x`` in place of ``x.to(memory_format=…)``, without the brackets that only the call needed."""
+    """Replaces ``x.to(memory_format=…)`` by ``x``, without the brackets that only the call needed."""
     source, owner = module.source, call.func.value if isinstance(call.func, ast.Attribute) else None
     name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
     if owner is None or name not in ("to", "contiguous"):

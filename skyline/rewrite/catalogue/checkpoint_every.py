@@ -1,6 +1,6 @@
 """Sets how often a training saves: the ``N`` of ``if step % N == 0: torch.save(…)``.
 
-No what-if has this name: an iteration takes as long as before. ``skyline estimate`` says what an interval costs.
+No what-if has this name, since iterations take as long as before. ``skyline estimate`` gives the cost.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _BESIDE = (
     *("mkdir", "makedirs", "exists", "eval", "train", "cpu", "cuda", "to", "half"),
     *("save", "remove", "unlink", "append", "time", "items", "getattr", "hasattr", "isinstance"),
 )
-"""Calls that may stand next to a save: names of files, the saved state, its device and model, and messages."""
+"""Calls that may accompany a save: file names, the saved state, its device and model, and messages."""
 _DEPTH = 4
-"""Functions between a condition and the save that it leads to."""
+"""The greatest number of functions between a condition and the save that it leads to."""
 
 
 def snippet(value: str) -> str:
-    """A save every so many steps."""
+    """A save every N steps."""
     every = value if value.isdecimal() else "N"
     return (
         f"if step % {every} == 0:\n"
@@ -46,7 +46,7 @@ def snippet(value: str) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Period:
-    """A condition ``counter % modulus == 0`` around saves; ``leads`` are these, or the calls that lead to them."""
+    """A condition ``counter % modulus == 0`` around saves; ``leads`` are the saves or calls that reach them."""
 
     module: Module
     condition: ast.If
@@ -56,9 +56,9 @@ class _Period:
 
 
 def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
-    """Another number where the source says every how many steps it saves.
+    """Changes the number of steps between saves in the source.
 
-    A counter of batches counts as many to a step as the script accumulates.
+    If the counter counts batches, the number is multiplied by the batches that the script accumulates per step.
     """
     every = _steps(context, value)
     saves = [
@@ -92,7 +92,7 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
 
 
 def _counts_batches(within: Iteration, period: _Period) -> bool:
-    """True if the counter is that of a loop over batches which steps in some of its passes: it accumulates."""
+    """True if the counter counts batches and the loop, which accumulates gradients, steps in some passes."""
     loop = within.loop
     if period.module is not within.module or not isinstance(loop, ast.For | ast.AsyncFor):
         return False
@@ -114,7 +114,7 @@ def _literal(context: RewriteContext, period: _Period) -> tuple[Module, ast.expr
 
 
 def _seen_by_step(context: RewriteContext, period: _Period) -> bool:
-    """True if an observed training saved under this condition, every so many iterations as it says.
+    """True if the recorded training saved under this condition, at the interval that it states.
 
     The source does not show the step in callbacks, which a trainer calls.
     """
@@ -133,7 +133,7 @@ def _seen_by_step(context: RewriteContext, period: _Period) -> bool:
 
 
 def _check_alone(period: _Period) -> None:
-    """The condition decides about nothing but the save: evaluating as often as saving would be another change."""
+    """Refuses a condition that controls more than the save, since evaluation would become as frequent."""
     for statement in period.condition.body:
         if any(each is one for each in ast.walk(statement) for one in period.leads):
             continue
@@ -144,7 +144,7 @@ def _check_alone(period: _Period) -> None:
 
 
 def _steps(context: RewriteContext, value: str) -> int:
-    """The steps between two saves; a time is that of so many iterations, and no value means the best interval."""
+    """The steps between two saves. A time is converted to iterations; no value means the best interval."""
     profile = context.profile
     if not value:
         found = saving(profile.training, Failures()) if profile.training is not None else None
@@ -168,7 +168,7 @@ def _steps(context: RewriteContext, value: str) -> int:
 
 
 def _periods(context: RewriteContext, module: Module, node: ast.AST, depth: int) -> list[_Period]:
-    """The nearest such condition around a node, looked for around the calls of its function where it has none."""
+    """The nearest such condition around a node; without one, around the calls of its function."""
     for around in module.around(node):
         if isinstance(around, ast.If) and any(node is each for one in around.body for each in ast.walk(one)):
             moduli = [found for each in ast.walk(around.test) if (found := _modulus(each)) is not None]

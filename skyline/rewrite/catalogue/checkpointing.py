@@ -25,7 +25,7 @@ NAME = "checkpointing"
 ORDER = 30
 _KEYWORD = "gradient_checkpointing"
 _SWITCHES = {"transformers": "gradient_checkpointing_enable", "timm": "set_grad_checkpointing"}
-"""Packages whose models switch it by a method."""
+"""The method that switches it on, for packages whose models have one."""
 
 
 def snippet(value: str) -> str:
@@ -38,7 +38,7 @@ def snippet(value: str) -> str:
 
 
 def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
-    """``checkpoint(block, x, use_reentrant=False)`` for the first blocks, or the switch of the library they are of."""
+    """Writes ``checkpoint(block, x, use_reentrant=False)`` for the first blocks, or sets a library's switch."""
     if value in ("", "all") and (switched := _switched(context)) is not None:
         return switched
     groups = repeated_blocks(context.profile, context.profile.trace.modules)
@@ -73,7 +73,7 @@ def _count(context: RewriteContext, value: str, groups: tuple[Blocks, ...]) -> i
 
 
 def _switched(context: RewriteContext) -> tuple[TextEdit, ...] | None:
-    """The edits that switch it by an option or a method, None where the model has no such switch."""
+    """The edits that switch it on by an option or a method. None if the model has no such switch."""
     owner = framework(context)
     if owner is not None and owner.kind == "transformers":
         if not owner.takes_switches:
@@ -94,7 +94,7 @@ def _switched(context: RewriteContext) -> tuple[TextEdit, ...] | None:
 
 
 def _made_by(site: ModelSite) -> str:
-    """The dotted name of what made the model, empty where that is not told by the assignments to its name."""
+    """The dotted name of the call that made the model; empty if the assignments to its name hide it."""
     for node in site.module.nodes:
         if isinstance(node, ast.Assign) and any(ast.unparse(target) == site.text for target in node.targets):
             value = node.value
@@ -111,7 +111,7 @@ def _made_by(site: ModelSite) -> str:
 
 
 def _distinct(edits: list[TextEdit]) -> tuple[TextEdit, ...]:
-    """Without the import that several places ask for alike."""
+    """The edits without duplicates of an import that several places need."""
     found: list[TextEdit] = []
     for edit in edits:
         if "import" not in edit.new_text or edit not in found:
@@ -128,7 +128,7 @@ def present(context: RewriteContext) -> str | None:
 
 
 def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
-    """The blocks called plainly, or without the switch of the library that they are of."""
+    """Calls the blocks without ``checkpoint``, or removes the switch of their library."""
     edits: list[TextEdit] = list(without_checkpoints(context))
     if (switch := framework_switch(context, _KEYWORD)) is not None:
         edits += without_keyword(switch[0].module, switch[1])

@@ -13,7 +13,7 @@ _MODES = {"": "", "default": "", "reduce-overhead": "reduce-overhead", "max-auto
 
 
 def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
-    """Behind all that makes the model, other rewrites included; refused where the script compiles on a condition."""
+    """Compiles the model after all other changes to it; refused if the script compiles conditionally."""
     if value not in _MODES:
         raise RewriteRefused(
             f"compile={value} is not possible", hint="Possible: default, reduce-overhead, max-autotune."
@@ -27,5 +27,5 @@ def present(context: RewriteContext) -> str | None:
 
 
 def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
-    """The model as it was made; the names of its weights are those of the model that is not compiled."""
+    """Removes the compilation; the weights have the names of the uncompiled model."""
     return without_compiling(context)

@@ -1,4 +1,4 @@
-"""Gives the operators on the processor another number of threads."""
+"""Changes the number of threads of operators on the processor."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def snippet(value: str) -> str:
 
 
 def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
-    """``torch.set_num_threads(N)``: the call that is there, changed, or else one more where the script starts."""
+    """Changes the call of ``torch.set_num_threads(N)`` that is there, or adds one where the script starts."""
     threads = whole_number(NAME, value)
     calls = calls_of(context, _CALL)
     if not calls:
@@ -37,7 +37,7 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
 
 
 def present(context: RewriteContext) -> str | None:
-    """The number of threads that the script asks for."""
+    """The number of threads that the script sets."""
     calls = calls_of(context, _CALL)
     if not calls:
         return None
@@ -48,5 +48,5 @@ def present(context: RewriteContext) -> str | None:
 
 
 def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
-    """Without the statements that set the number."""
+    """Removes the statements that set the number."""
     return without_calls(calls_of(context, _CALL))

@@ -1,8 +1,8 @@
 """Launches the passes over the model as CUDA graphs: ``mode="reduce-overhead"`` of PyTorch's compiler.
 
-``torch.cuda.make_graphed_callables`` would do it without compiling, but it needs sample inputs, takes one shape for
-ever and computes on stale inputs where a shape differs; the compiler's mode records each shape again, and leaves out
-what cannot be part of a graph.
+``torch.cuda.make_graphed_callables`` needs no compilation, but it needs sample inputs, takes only one shape
+and computes on stale inputs if a shape differs. The compiler's mode records each shape again, and leaves out
+operations that cannot be part of a graph.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _BY_HAND = ("torch.cuda.CUDAGraph", "torch.cuda.make_graphed_callables", "torch.
 
 
 def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
-    """Compiles the model in that mode; one that is compiled already gets the mode."""
+    """Compiles the model in that mode; a model that is compiled already gets the mode."""
     check_switched_on(NAME, value)
     for module, node in calls_of(context, *_BY_HAND):
         raise refusal("The script records CUDA graphs by itself", module, node)
@@ -26,12 +26,12 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
 
 
 def present(context: RewriteContext) -> str | None:
-    """``on`` where the model is compiled in that mode, or graphs are recorded by hand."""
+    """``on`` if the model is compiled in that mode, or the script records graphs by itself."""
     return "on" if calls_of(context, *_BY_HAND) or compiled_mode(context) == "reduce-overhead" else None
 
 
 def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
-    """The model without the compiling that brings the graphs."""
+    """Removes the compilation that creates the graphs."""
     for module, node in calls_of(context, *_BY_HAND):
         message = f"The script records CUDA graphs by itself, with `{text_of(node.func)}`"
         raise refusal(message, module, node, hint="Remove it there.")

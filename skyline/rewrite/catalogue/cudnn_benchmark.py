@@ -22,7 +22,7 @@ def snippet(value: str) -> str:
 
 
 def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
-    """The assignment that the script makes already, changed, or else one more behind its imports."""
+    """Changes the assignment that the script makes already, or adds one behind its imports."""
     check_switched_on(NAME, value)
     _check_determinism(context)
     edits: list[TextEdit] = []
@@ -59,13 +59,13 @@ def _seeds_beside(context: RewriteContext, module: Module, statement: ast.stmt) 
 
 
 def present(context: RewriteContext) -> str | None:
-    """``on`` where the script switches it on."""
+    """``on`` if the script switches it on."""
     on = any(_is_on(statement) for _, statement in assignments_of(context, _SWITCH))
     return "on" if on else None
 
 
 def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
-    """Without the statements that switch it on: it is off by default."""
+    """Removes the statements that switch it on: it is off by default."""
     made = [pair for pair in assignments_of(context, _SWITCH) if _is_on(pair[1])]
     return without_assignments(made, "False")
 

@@ -1,4 +1,4 @@
-"""Makes a script one of several processes that ``torchrun`` starts: replicas, shares of the data, one that reports."""
+"""Makes a script one of several ``torchrun`` processes: replicas, shares of the data, one reporting rank."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from skyline.whatif.cost.worker_exchange import Workers
 
 NAME = "data_parallel"
 ORDER = 90
-"""Behind the others: they look for the model as it is made, and for the loader's own arguments."""
+"""After the others: they look for the model as it is made, and for the loader's own arguments."""
 _WRAPPER = "torch.nn.parallel:DistributedDataParallel"
 _OF_WRAPPER = {"parameters", "buffers", "train", "eval", "training", "zero_grad", "forward"}
-"""Attributes that ``DistributedDataParallel`` has as the model has them; its names of parameters are others."""
+"""Attributes of ``DistributedDataParallel`` that work as on the model; its parameter names differ."""
 _HARMLESS = {
     "state_dict", "load_state_dict", "parameters", "named_parameters", "named_buffers", "modules", "named_modules",
     "children", "named_children", "numel", "size", "item", "apply", "detach", "clone", "cpu", "numpy", "norm",
     "get_num_params", "num_parameters", "extra_repr", "register_forward_hook",
 }  # fmt: skip
-"""Methods in a loop through which no gradient of the loss comes, or only that of a parameter itself."""
+"""Methods in a loop that pass no gradient of the loss, or pass it directly to a single parameter."""
 _INDIFFERENT = {"print", "len", "id", "type", "hash", "repr", "str", "callable", "hasattr"}
 
 
@@ -58,7 +58,7 @@ def snippet(value: str) -> str:
 
 
 def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
-    """Process group, device, wrapper, shares of the data, epochs, and files and output of the first rank alone."""
+    """Adds process group, device, wrapper, shares of the data and epochs; only rank 0 writes and prints."""
     Workers.parse(NAME, value)
     if is_replicated(context):
         return ()
@@ -72,13 +72,13 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
     edits += shared(context, within, site)
     edits += one_writer(context, uses, within)
     edits += first_rank_first(context)
-    # The start stands behind all imports, and those of the other parts may be added at its place.
+    # The start goes behind all imports; the other parts may add imports at the same place.
     edits += started(context)
     return tuple(dict.fromkeys(edits))
 
 
 def notes(context: RewriteContext, value: str) -> tuple[str, ...]:
-    """The command that starts the rewritten script, and the meaning of a batch and a loss then."""
+    """The command that starts the rewritten script, and the meaning of a batch and a loss in it."""
     return notes_of_ranks(context, Workers.parse(NAME, value).count)
 
 
@@ -88,7 +88,7 @@ def notes_unchanged(context: RewriteContext, value: str) -> tuple[str, ...]:
 
 
 def _wrapped(context: RewriteContext, site: ModelSite) -> list[TextEdit]:
-    """The wrapper, which looks for parameters without gradients where the run saw a layer that took no part."""
+    """The wrapper. It looks for parameters without gradients if a layer took no part in the run."""
     wrapper = usable(site.module, _WRAPPER, site.statement, behind=True)
     idle = any(
         each.parameter_count and not each.trainable and not each.calls_per_iteration
@@ -100,7 +100,7 @@ def _wrapped(context: RewriteContext, site: ModelSite) -> list[TextEdit]:
 
 
 def _inside(context: RewriteContext, uses: tuple[ModelUse, ...], within: Iteration) -> list[TextEdit]:
-    """Attributes of the model alone are reached through ``module``; a forward pass must go through the wrapper."""
+    """Reaches attributes of the model through ``module``; a forward pass must go through the wrapper."""
     training = {
         id(node) for region, node in within.nodes(ast.AST) if not without_gradients(region.module, node)
     }
@@ -156,7 +156,7 @@ def _called(module: Module, node: ast.expr) -> tuple[ast.Call | None, str]:
 
 
 def _check_always_wrapped(context: RewriteContext, use: ModelUse, uses: tuple[ModelUse, ...]) -> None:
-    """Refuses a function that also gets other models, or is called before there is a wrapper."""
+    """Refuses a function that also takes other models, or is called before the wrapper exists."""
     holder, module = use.holder, use.module
     if holder.function is not None:
         known = {id(each.node) for each in uses}

@@ -1,4 +1,4 @@
-"""Exchanges gradients in 16 bits: registers a communication hook of PyTorch's own."""
+"""Exchanges gradients in 16 bits, through one of PyTorch's own communication hooks."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _REGISTER = "register_comm_hook"
 
 
 def snippet(value: str) -> str:
-    """Two lines behind the one that wraps the model."""
+    """Two lines after the line that wraps the model."""
     hook = _hook(value)
     return f"from {_HOOKS} import {hook}\n\nmodel.{_REGISTER}(None, {hook})\n"
 
 
 def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
-    """``model.register_comm_hook(None, …)`` behind the statement that wraps the model."""
+    """Adds ``model.register_comm_hook(None, …)`` after the statement that wraps the model."""
     hook = _hook(value)
     fact = context.profile.parallel
     if hook.startswith("bf16") and fact is not None and fact.backend != "nccl":
@@ -47,7 +47,7 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
 
 
 def _name_of(module: Module, call: ast.Call) -> str:
-    """The name of the wrapped model: the only target of the assignment that the call is the value of."""
+    """The name of the wrapped model: the only target of the assignment whose value is the call."""
     statement = module.parents.get(call)
     target: ast.expr | None = None
     if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
@@ -66,13 +66,13 @@ def _hook(value: str) -> str:
 
 
 def present(context: RewriteContext) -> str | None:
-    """The number format of the registered hook, where it is one of PyTorch's own."""
+    """The number format of the registered hook, if it is one of PyTorch's own."""
     hooks = [_format(call) for _, call in _registered(context)]
     return hooks[0] if len(hooks) == 1 else None
 
 
 def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
-    """Without the statement that registers the hook."""
+    """Removes the statement that registers the hook."""
     (module, call), *_ = _registered(context)
     statement = statement_of(module, call)
     if not isinstance(statement, ast.Expr) or statement.value is not call:
@@ -90,6 +90,6 @@ def _registered(context: RewriteContext) -> list[tuple[Module, ast.Call]]:
 
 
 def _format(call: ast.Call) -> str | None:
-    """Of ``register_comm_hook(None, fp16_compress_hook)``; None for any other hook."""
+    """The number format of ``register_comm_hook(None, fp16_compress_hook)``; None for any other hook."""
     name = dotted(call.args[1]).rpartition(".")[2] if len(call.args) > 1 else ""
     return next((value for value in ("fp16", "bf16") if name == f"{value}_compress_hook"), None)

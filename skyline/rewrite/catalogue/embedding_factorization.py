@@ -31,11 +31,11 @@ NAME = "embedding_factorization"
 _LAYER = "Embedding"
 _WEIGHT_PLACE = 7
 _DEVICE_PLACE = 9
-"""Of ``_weight`` and ``device`` among the arguments of ``nn.Embedding``."""
+"""The places of ``_weight`` and ``device`` among the arguments of ``nn.Embedding``."""
 
 
 def snippet(value: str) -> str:
-    """The two layers, and for bags a module that passes on offsets."""
+    """The two layers, and for bags a note on a module that passes on offsets."""
     between = value or "between"
     return (
         f"nn.Sequential(nn.Embedding(rows, {between}), nn.Linear({between}, width, bias=False))\n"
@@ -52,7 +52,7 @@ def notes(context: RewriteContext, value: str) -> tuple[str, ...]:
 
 
 def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
-    """A table and a linear layer in place of each table; refused where something needs the one weight."""
+    """Replaces each table by a smaller one and a linear layer; refused if anything needs the single weight."""
     between = whole_number(NAME, value)
     layers = [layer.module for layer in factored_tables(context.profile, between)]
     if not layers:
@@ -91,12 +91,12 @@ def _factored(module: Module, call: ast.Call, between: int) -> tuple[TextEdit, .
 
 
 def present(context: RewriteContext) -> str | None:
-    """The numbers that the first such table looks up."""
+    """The width of the first such table."""
     return between_written(context, _between)
 
 
 def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
-    """One table in place of each two layers; refused where the code takes one of them out of its container."""
+    """Replaces each pair of layers by one table; refused if the code takes one out of its container."""
     return joined(context, _between, _joined)
 
 
@@ -114,7 +114,7 @@ def _joined(pair: Pair) -> tuple[TextEdit, ...]:
 
 
 def _between(module: Module, first: ast.Call, second: ast.Call) -> int | None:
-    """The numbers between an embedding and a linear layer that adds no bias and takes nothing else that is its own."""
+    """The width between an embedding and a linear layer without a bias or other options of its own."""
     if layer_class(module, first.func) != _LAYER or layer_class(module, second.func) != "Linear":
         return None
     between = whole_literal(_width(first))

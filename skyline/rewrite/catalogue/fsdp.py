@@ -1,6 +1,6 @@
-"""Makes a script one of several processes that divide parameters, gradients and optimizer state: ``fully_shard``.
+"""Shards parameters, gradients and optimizer state over several processes: ``fully_shard``.
 
-No what-if has this name: ``skyline plan`` says how long a step takes and how much memory a rank needs.
+No what-if has this name: ``skyline plan`` gives the time of a step and the memory that a rank needs.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _WHOLE = {
     *("parameters", "named_parameters", "buffers", "named_buffers", "modules", "named_modules"),
     *("train", "eval", "training", "zero_grad"),
 }
-"""Attributes of the model that mean the same where its parameters are divided."""
+"""Attributes of the model that have the same meaning if its parameters are sharded."""
 _CALLING = {"generate", "configure_optimizers", "get_num_params", "num_parameters"}
 """Methods that call the model itself, or only count and group its parameters."""
 _INDIFFERENT = {"print", "len", "id", "type", "repr", "str", "callable", "hasattr", "isinstance"}
@@ -54,10 +54,10 @@ _COUNTED = {
     "epoch", "epochs", "step", "steps", "iter", "iters", "iteration", "iterations", "batch", "batches", "i", "it",
     "idx", "index", "every", "interval", "freq", "frequency", "save", "checkpoint", "name", "len", "num", "max",
 }  # fmt: skip
-"""Words of names that have the same value on all ranks."""
+"""Words in names of variables that have the same value on all ranks."""
 _OPTIONS = {"args", "opt", "opts", "options", "config", "cfg", "hparams", "params"}
 _DEPTH = 4
-"""Functions between a condition and the state that it leads to."""
+"""The greatest number of functions between a condition and the state that it leads to."""
 
 
 def snippet(value: str) -> str:
@@ -82,7 +82,7 @@ def snippet(value: str) -> str:
 
 
 def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
-    """Process group, device, shards, shares of the data, epochs, and files and output of the first rank alone."""
+    """Adds process group, device, shards, shares of the data and epochs; only rank 0 writes and prints."""
     _ranks(value)
     if _is_sharded(context):
         return ()
@@ -105,18 +105,18 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
     edits += one_writer(context, uses, within, states.beforehand)
     edits += states.edits()
     edits += first_rank_first(context)
-    # The start stands behind all imports, and those of the other parts may be added at its place.
+    # The start goes behind all imports; the other parts may add imports at the same place.
     edits += started(context)
     return tuple(dict.fromkeys(edits))
 
 
 def notes(context: RewriteContext, value: str) -> tuple[str, ...]:
-    """The command that starts the rewritten script, and the meaning of a batch and a loss then."""
+    """The command that starts the rewritten script, and the meaning of a batch and a loss in it."""
     return notes_of_ranks(context, _ranks(value))
 
 
 def notes_unchanged(context: RewriteContext, value: str) -> tuple[str, ...]:
-    """The command that starts a script whose model is divided already."""
+    """The command that starts a script whose model is sharded already."""
     return notes_of_a_distributed_script(context, _ranks(value))
 
 
@@ -131,7 +131,7 @@ def _is_sharded(context: RewriteContext) -> bool:
 
 
 def _check_program(context: RewriteContext) -> None:
-    """Refuses older versions of PyTorch, and parts of a program that do not know shards."""
+    """Refuses older versions of PyTorch, and parts of a program that do not work with shards."""
     version = re.match(r"(\d+)\.(\d+)", context.profile.environment.torch)
     if version and (int(version[1]), int(version[2])) < _OLDEST:
         message = f"PyTorch {version[0]} has no fully_shard"
@@ -167,7 +167,7 @@ def _targets(statement: ast.AST) -> list[ast.expr]:
 
 
 def _sharded(context: RewriteContext, site: ModelSite) -> list[TextEdit]:
-    """The first rank's initial values for all, then a shard of each repeated block and of the rest."""
+    """Sends the first rank's initial values to all ranks, then shards each repeated block and the rest."""
     module, name = site.module, site.text
     shard = usable(module, _SHARD, site.statement, behind=True)
     distributed = usable(module, "torch.distributed", site.statement, behind=True)
@@ -185,7 +185,7 @@ def _sharded(context: RewriteContext, site: ModelSite) -> list[TextEdit]:
 
 
 def _blocks(context: RewriteContext) -> str | None:
-    """The attribute that holds the repeated blocks, such as ``.transformer.h``; None without any that are called."""
+    """The attribute that holds the repeated blocks, such as ``.transformer.h``. None if none are called."""
     modules = {each.path: each for each in context.profile.modules}
     prefix, count = repeated_modules(list(modules))
     called = [f"{prefix}{number}" for number in range(count)]
@@ -198,7 +198,7 @@ def _blocks(context: RewriteContext) -> str | None:
 
 
 def _check_uses(context: RewriteContext, uses: tuple[ModelUse, ...], within: Iteration) -> None:
-    """Refuses what reads a part of the model, or goes past its call, where parameters are in shards."""
+    """Refuses code that reads a part of the model, or bypasses its call, while parameters are sharded."""
     parts = {path.split(".")[1] for each in context.profile.modules if "." in (path := each.path)}
     for use in uses:
         module, parent = use.module, use.parent
@@ -224,7 +224,7 @@ def _check_uses(context: RewriteContext, uses: tuple[ModelUse, ...], within: Ite
 
 
 class _States:
-    """The calls of ``model.state_dict()``: all ranks join the state, and the first one has it."""
+    """The calls of ``model.state_dict()``: all ranks gather the state, and the first one gets it."""
 
     def __init__(self, context: RewriteContext, uses: tuple[ModelUse, ...]) -> None:
         self._uses = [
@@ -239,7 +239,7 @@ class _States:
         self._names: dict[int, str] = {}
 
     def beforehand(self, write: FileWrite) -> list[str]:
-        """The states that a file gets, joined before the first rank alone goes on."""
+        """The lines that gather the states of a file before only the first rank goes on."""
         lines: list[str] = []
         within = {id(node) for statement in write.statements for node in ast.walk(statement)}
         for use in self._uses:
@@ -249,7 +249,7 @@ class _States:
         return list(dict.fromkeys(lines))
 
     def edits(self) -> list[TextEdit]:
-        """The name of the joined state, or the join itself where no file is written."""
+        """Replaces the calls by the gathered state's name, or by the gathering if no file is written."""
         edits: list[TextEdit] = []
         for use in self._uses:
             call = use.module.parents[use.parent]
@@ -267,7 +267,7 @@ class _States:
 
 
 def _check_conditions(context: RewriteContext, module: Module, node: ast.AST, depth: int) -> None:
-    """Refuses a state that one rank may join without the others, which would wait for it without end."""
+    """Refuses if one rank may gather a state without the others: it would wait for them without end."""
     for around in module.around(node):
         if isinstance(around, ast.If | ast.While) and not _same_on_all_ranks(around.test):
             message = f"The state is saved by `{text_of(around.test)}`, which may differ between ranks"
@@ -280,7 +280,7 @@ def _check_conditions(context: RewriteContext, module: Module, node: ast.AST, de
 
 
 def _same_on_all_ranks(test: ast.expr) -> bool:
-    """True if a condition rests on counters, options and constants."""
+    """True if a condition depends only on counters, options and constants."""
     inner: set[int] = set()
     for node in ast.walk(test):
         if isinstance(node, ast.Call) and last_name(node.func) != "len":

@@ -1,7 +1,7 @@
-"""Several runs of a script as one: the optimizer has the stacked weights, and ``vmap`` computes the losses.
+"""Fuses several runs of a script: the optimizer has the stacked weights, and ``vmap`` computes the losses.
 
-The model stays that of run 0, for evaluation, output and files. Scripts for which this is not known to be safe get the
-lines to write by hand, with the script's own names.
+The model remains the model of run 0, for evaluation, output and files. For scripts that are not known to be
+safe, Skyline prints the lines to write by hand, with the script's own names.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from skyline.whatif.catalogue.models.fuse_jobs import Jobs
 
 NAME = "fuse_jobs"
 ORDER = 95
-"""After all others: what they write in the forward pass is checked as the script's own."""
+"""After all others: their edits in the forward pass are checked like the script's own code."""
 _LOSSES = ("losses", "run")
-"""The name of the losses of all runs, and what is put before it where it is taken."""
+"""The name of the losses of all runs, and the prefix for it if it is taken."""
 _BY_HAND = """\
 models = [{made} for _ in range({count})]  # set the seed of each before
 weights, buffers = torch.func.stack_module_state(models)
@@ -59,7 +59,7 @@ def snippet(value: str) -> str:
 
 
 def notes(context: RewriteContext, value: str) -> tuple[str, ...]:
-    """The effects on training, printed values and files; lines are those before the change."""
+    """The effects on training, printed values and files; line numbers are those before the change."""
     count = Jobs.parse(NAME, value).count
     if written_calls(context):
         return (f"the script trains {count} runs now",)
@@ -96,7 +96,7 @@ def _optimizers(context: RewriteContext) -> set[str]:
 
 
 def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
-    """The class, the stacked weights, and the loss of each run; else refused with the lines to write by hand."""
+    """Adds the class, the stacked weights and the loss of each run; else refused with the lines to write."""
     jobs = Jobs.parse(NAME, value)
     for module, call in written_calls(context):
         return replace(module, call.args[-1], str(jobs.count))
@@ -116,7 +116,7 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
 
 
 def _placed(context: RewriteContext, refused: SkylineError) -> str:
-    """The reason with the line that it is about."""
+    """The reason, with its line."""
     if not refused.line:
         return refused.message
     own = os.path.realpath(refused.file) == os.path.realpath(context.profile.script)
@@ -134,7 +134,7 @@ def _fused(context: RewriteContext, count: int) -> tuple[TextEdit, ...]:
 
 
 def _class_and_runs(made: Construction, uses: JobUses, count: int) -> tuple[TextEdit, ...]:
-    """The class before the code that makes the model, and the runs behind that."""
+    """Adds the class before the code that makes the model, and the runs after that code."""
     site = made.site
     module, name = site.module, site.text
     top = next(
@@ -156,7 +156,7 @@ def _class_and_runs(made: Construction, uses: JobUses, count: int) -> tuple[Text
 
 
 def _in_loop(function: LossFunction) -> tuple[TextEdit, ...]:
-    """The forward pass as a function of the model, which gives the losses of all runs."""
+    """Makes the forward pass a function of the model, which gives the losses of all runs."""
     site = function.site
     module = site.module
     name, losses = free_name(module, "loss_of", "run"), free_name(module, *_LOSSES)
@@ -176,7 +176,7 @@ def _in_loop(function: LossFunction) -> tuple[TextEdit, ...]:
 
 
 def _in_uses(uses: JobUses) -> tuple[TextEdit, ...]:
-    """The stacked weights where the optimizer takes them, and where gradients are cleared and clipped."""
+    """Uses the stacked weights in the optimizer, and where gradients are cleared and clipped."""
     edits: list[TextEdit] = []
     for use in (*uses.parameters, *uses.zero_grads):
         edits.append(inserted(use.module, offsets_of(use.module.source, use.node)[1], f".{ATTRIBUTE}"))
@@ -209,7 +209,7 @@ def _filled(value: str, made: str, optimizer: str, batch: Iterable[str], forward
 
 
 def _own_lines(context: RewriteContext, value: str) -> str:
-    """The model as it is made, the optimizer as it is made, and the forward pass with its loss."""
+    """The lines to write, with the script's own model, optimizer, forward pass and loss."""
     site, within = model(context), forward(context)
     calls = optimizer_calls(context)
     if site.value is None or len(calls) != 1 or len(within.calls) != 1:
@@ -235,7 +235,7 @@ def _expression(text: str) -> ast.expr:
 
 
 def _batch_names(site: ForwardSite) -> tuple[str, ...]:
-    """The names of an iteration that the forward pass reads, in the order of their first use; not the model's."""
+    """The names of an iteration that the forward pass reads, without the model's, in order of first use."""
     bound = {one.arg for one in ast.walk(site.region.node) if isinstance(one, ast.arg)}
     bound |= {*_names(site.region.node, ast.Store)}
     made = {name for statement in site.statements for name in _names(statement, ast.Store)}
@@ -250,7 +250,7 @@ def _names(node: ast.AST, context: type[ast.expr_context]) -> list[str]:
 
 
 def _with_weights(site: ForwardSite) -> str:
-    """The statements of the forward pass, with the model called on given weights."""
+    """The statements of the forward pass, with the model called on the given weights."""
     (call,) = site.calls
     inputs: list[ast.expr] = [_expression("models[0]"), _expression("(weights, buffers)")]
     inputs.append(ast.Tuple(call.args, ast.Load()))

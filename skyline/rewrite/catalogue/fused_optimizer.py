@@ -19,7 +19,7 @@ NAME = "fused_optimizer"
 _FUSED = ("Adam", "AdamW", "SGD", "Adagrad")
 """The classes of torch.optim that take ``fused``."""
 _FOREACH = (*_FUSED, "RMSprop", "Adadelta", "NAdam", "RAdam", "Adamax", "Rprop", "ASGD")
-"""Those that take ``foreach``."""
+"""The classes that take ``foreach``."""
 _OPTIONS = ("fused", "foreach")
 _VALUES = {"": "fused", "true": "fused", "1": "fused", "yes": "fused", "on": "fused", "fused": "fused"}
 
@@ -30,7 +30,7 @@ def snippet(value: str) -> str:
 
 
 def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
-    """The option in every optimizer that has such a form; refused where one of them cannot be rewritten."""
+    """Sets the option in every optimizer that has such a form; refused if one of them cannot be rewritten."""
     option = _option(value)
     edits: list[TextEdit] = []
     for module, call in _constructors(context, option):
@@ -94,7 +94,7 @@ def _check_mappings(context: RewriteContext, module: Module, call: ast.Call) -> 
 
 
 def present(context: RewriteContext) -> str | None:
-    """``fused`` or ``foreach``: the form that an optimizer is given and uses."""
+    """``fused`` or ``foreach``: the form that an optimizer is given or used in the run."""
     for option in _OPTIONS:
         if any(_is_on(call, option) for _, call in optimizer_calls(context, _FOREACH)):
             return option
@@ -103,7 +103,7 @@ def present(context: RewriteContext) -> str | None:
 
 
 def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
-    """Every optimizer without the option; refused where a variable or a mapping decides it for several uses."""
+    """Removes the option from every optimizer; refused if a variable or a mapping sets it for several uses."""
     edits: list[TextEdit] = []
     for module, call in optimizer_calls(context, _FOREACH):
         for option in _OPTIONS:

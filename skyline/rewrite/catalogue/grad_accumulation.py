@@ -1,4 +1,4 @@
-"""Takes each batch through the model in equal parts, whose gradients add up before the optimizer steps."""
+"""Passes each batch through the model in equal parts, whose gradients add up before the optimizer steps."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from skyline.source.text import TextEdit, last_name, text_of
 class PartsLoop:
     """``for x_part, y_part in zip(x.chunk(4), y.chunk(4)):`` around a backward pass.
 
-    ``names`` are the batch's names by those of its parts; ``number`` is how many parts there are.
+    ``names`` maps the names of the parts to the names of the batch; ``number`` is the number of parts.
     """
 
     module: Module
@@ -43,7 +43,7 @@ class PartsLoop:
 
 
 def parts_loop(context: RewriteContext) -> PartsLoop | None:
-    """The loop over parts of the batch, None without one."""
+    """The loop over parts of the batch. None without one."""
     for site in backwards(context, iteration(context)):
         module = site.region.module
         for around in module.around(site.statement):
@@ -53,7 +53,7 @@ def parts_loop(context: RewriteContext) -> PartsLoop | None:
 
 
 def joined(context: RewriteContext) -> tuple[TextEdit, ...]:
-    """The statements of the loop on the whole batch, without the loop."""
+    """Applies the statements of the loop to the whole batch, and removes the loop."""
     return context.in_turn((_without_weights, _without_loop))
 
 
@@ -86,7 +86,7 @@ def _read(module: Module, loop: ast.For) -> PartsLoop | None:
 
 
 def _without_weights(context: RewriteContext) -> tuple[TextEdit, ...]:
-    """The loop with the whole batch in it, without the weight of each part."""
+    """Applies the loop to the whole batch, without the weight of each part."""
     found = parts_loop(context)
     assert found is not None
     module, loop = found.module, found.loop
@@ -114,7 +114,7 @@ def _without_weights(context: RewriteContext) -> tuple[TextEdit, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Weighing:
-    """``part_loss = loss * (len(x_part) / len(x))``, and where the backward pass is given that."""
+    """``part_loss = loss * (len(x_part) / len(x))``, and the backward pass that takes it."""
 
     statement: ast.Assign
     loss: str
@@ -122,7 +122,7 @@ class _Weighing:
 
 
 def _weighing(found: PartsLoop, last: ast.stmt) -> _Weighing | None:
-    """The statement that weighs the loss, where its result goes into the backward pass and nowhere else."""
+    """The statement that weights the loss, if only the backward pass uses its result."""
     backward = last.value if isinstance(last, ast.Expr) else None
     if not isinstance(backward, ast.Call) or last_name(backward.func) != "backward":
         return None
@@ -149,7 +149,7 @@ def _without_loop(context: RewriteContext) -> tuple[TextEdit, ...]:
 
 
 def _total(statement: ast.stmt) -> tuple[str, str] | None:
-    """Of ``whole_loss += loss.detach() * …`` the names of the sum and of the loss."""
+    """The names of the sum and of the loss in ``whole_loss += loss.detach() * …``."""
     match statement:
         case ast.AugAssign(
             target=ast.Name(id=whole),
@@ -177,18 +177,18 @@ def _around(module: Module, loop: ast.For, whole: str, loss: str) -> list[ast.st
 
 
 def _is_weight(weight: ast.expr, found: PartsLoop) -> bool:
-    """``len(x_part) / len(x)``, of one of the names of the batch."""
+    """True for ``len(x_part) / len(x)`` with a name of the batch."""
     return any(ast.unparse(weight) == f"len({part}) / len({whole})" for part, whole in found.names.items())
 
 
 NAME = "grad_accumulation"
 ORDER = 30
-"""Before what is put around the forward pass: that goes into the loop over parts."""
+"""Before the changes around the forward pass: those go inside the loop over parts."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Body:
-    """The statements that are done for each part, and those among them that clear gradients and come first."""
+    """The statements that run for each part, and the first ones among them, which clear gradients."""
 
     first: ast.stmt
     statements: tuple[ast.stmt, ...]
@@ -208,7 +208,7 @@ def snippet(value: str) -> str:
 
 
 def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
-    """A loop over parts of the batch around forward pass, loss and ``backward()``."""
+    """Adds a loop over parts of the batch around forward pass, loss and ``backward()``."""
     parts = whole_number(NAME, value or "2")
     if parts == 1:
         return ()
@@ -230,7 +230,7 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
 def _check_not_accumulating(
     context: RewriteContext, site: ForwardSite, within: Iteration, parts: int
 ) -> None:
-    """Refuses a script with micro-batches of its own: their number and size are for the person to change."""
+    """Refuses a script with its own micro-batches: the person has to change their number and size."""
     module, call = site.module, site.backward.call
     number: ast.expr | None = None
     for around in module.around(site.backward.statement):
@@ -366,13 +366,13 @@ def _written(site: ForwardSite, body: _Body, batch: tuple[str, ...], parts: int)
     part = free_name(module, "part_loss", "micro")
     made += _above(module, back.statement, f"{part} = {site.loss} * ({share})")
     made += replace(module, back.loss, part)
-    # The lines that go are not moved.
+    # Lines that are removed are not moved.
     kept = [edit for edit in made if edit.span.line not in cleared]
     return (*edits, *kept, *after)
 
 
 def _above(module: Module, statement: ast.stmt, line: str) -> list[TextEdit]:
-    """A line before a statement that moves one level deeper by itself."""
+    """Adds a line before a statement that moves one level deeper by other edits."""
     (edit,) = insert_before(module, statement, line)
     source = module.source
     indent = source.line(statement.lineno)[: statement.col_offset]
@@ -384,7 +384,7 @@ def _line(module: Module, statement: ast.stmt) -> str:
 
 
 def _read_later(site: ForwardSite, body: _Body) -> bool:
-    """True if the loss is used after the backward pass; refused where other results of a part are."""
+    """True if the loss is used after the backward pass; refused if other results of a part are used there."""
     module, region = site.module, site.region
     made = {name for statement in site.statements for name in bound_names(statement)}
     end = body.statements[-1].end_lineno or body.statements[-1].lineno
@@ -415,7 +415,7 @@ def _outside(module: Module, node: ast.AST, around: ast.AST) -> bool:
 
 
 def present(context: RewriteContext) -> str | None:
-    """The number of parts that each batch is taken in, or of batches whose gradients add up before a step."""
+    """The number of parts per batch, or of batches whose gradients add up before a step."""
     found = parts_loop(context)
     if found is not None:
         return str(found.number)
@@ -424,7 +424,7 @@ def present(context: RewriteContext) -> str | None:
 
 
 def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
-    """The whole batch at a time, where the loop over its parts is one that was written here."""
+    """Takes the whole batch at a time, if Skyline wrote the loop over its parts."""
     if parts_loop(context) is None:
         within = iteration(context)
         message = (

@@ -1,7 +1,7 @@
-"""Evaluation records no gradients: ``torch.inference_mode`` where only numbers leave it, ``torch.no_grad`` elsewhere.
+"""Evaluates without gradients: ``torch.inference_mode`` if only numbers leave it, else ``torch.no_grad``.
 
-Tensors made in inference mode can never be part of a backward pass. Where one may go on to training, by what a
-function gives or by what a model keeps from one call to the next, ``no_grad`` is written, which allows that.
+Tensors made in inference mode can never be part of a backward pass. ``no_grad`` allows that, so it is used if
+a tensor may go on to training, as the result of a function or kept by a model for its next call.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _KEEPERS = ("append", "extend", "add", "update", "put", "setdefault", "insert")
 
 
 def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
-    """A decorator on functions that only evaluate, a ``with`` around statements among others."""
+    """Adds a decorator to functions that only evaluate, and ``with`` around evaluating statements in others."""
     check_switched_on(NAME, value)
     owner = framework(context)
     if owner is not None and owner.owns_loop:
@@ -62,7 +62,7 @@ def _without_gradients(site: EvaluationSite, keeps: bool) -> tuple[TextEdit, ...
 def _model_may_keep(context: RewriteContext) -> bool:
     """True if a model may keep tensors from one call to the next, such as a cache of positions.
 
-    Of modules of the program the source tells; of libraries' only PyTorch's own are known not to.
+    The source shows it for modules of the program; of libraries, only PyTorch's own are known to keep none.
     """
     for module, node in context.program.nodes_of(ast.Import, ast.ImportFrom):
         if isinstance(node, ast.ImportFrom) and node.level:
@@ -88,7 +88,7 @@ def _model_may_keep(context: RewriteContext) -> bool:
 
 
 def _gives_numbers(function: Function) -> bool:
-    """True if nothing but numbers can leave a function: what it returns, and what it keeps elsewhere."""
+    """True if only numbers can leave a function, as results or in anything that it stores elsewhere."""
     own = [node for statement in function.body for node in ast.walk(statement)]
     for node in own:
         if isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):
@@ -112,7 +112,7 @@ def _is_number(node: ast.expr, own: list[ast.AST], seen: frozenset[str]) -> bool
         case ast.Call(func=function, args=arguments):
             name = last_name(function)
             if name in ("sum", "max", "min", "round") and isinstance(function, ast.Attribute):
-                return False  # of a tensor they are tensors
+                return False  # methods of a tensor give tensors
             if name in ("sum", "max", "min"):
                 return all(_is_number(each, own, seen) for each in arguments)
             return name in _NUMBERS
@@ -133,7 +133,7 @@ def _is_number(node: ast.expr, own: list[ast.AST], seen: frozenset[str]) -> bool
 
 
 def _is_counted(name: str, own: list[ast.AST], seen: frozenset[str]) -> bool:
-    """True if a variable of the function is only ever given numbers."""
+    """True if every value that the function assigns to a variable is a number."""
     values: list[ast.expr] = []
     for node in own:
         match node:
@@ -157,12 +157,12 @@ def _is_counted(name: str, own: list[ast.AST], seen: frozenset[str]) -> bool:
 
 
 def present(context: RewriteContext) -> str | None:
-    """``on`` where an evaluation switches the recording of gradients off."""
+    """``on`` if an evaluation switches the recording of gradients off."""
     return "on" if switched_off(context) else None
 
 
 def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
-    """Evaluation that records gradients; refused where it does what recorded tensors do not allow."""
+    """Lets evaluation record gradients; refused if its operations are not allowed on recorded tensors."""
     found = switched_off(context)
     for site in found:
         _check_needs_none(site)
@@ -170,7 +170,7 @@ def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
 
 
 def _without_next(context: RewriteContext) -> tuple[TextEdit, ...]:
-    """Without the innermost place that is left: what is around it comes off after it."""
+    """Removes the innermost remaining place; those around it follow later."""
     site = max(switched_off(context), key=lambda each: (each.owner.lineno, each.owner.col_offset))
     if isinstance(site.owner, ast.With):
         assert isinstance(site.switch, ast.withitem)

@@ -1,4 +1,4 @@
-"""Names the environment variables for a launch configuration: glibc reads them when the process starts."""
+"""Names the environment variables to set for a launch, since glibc reads them when the process starts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def snippet(value: str) -> str:
 
 
 def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
-    """No edit of the script can set them: it runs after glibc has read its environment."""
+    """Always refused: the script runs after glibc has read its environment, so no edit can set them."""
     settings = " ".join(f"{name}={setting}" for name, setting in _VARIABLES.items())
     raise RewriteRefused(
         f"The script's own code runs too late: set {settings} in the environment or the launch configuration",

@@ -1,6 +1,6 @@
-"""Gives linear layers and LSTMs Kronecker products as weights: ``KroneckerLinear(nn.Linear(a, b), blocks=4)``.
+"""Makes weights of linear layers and LSTMs Kronecker products: ``KroneckerLinear(nn.Linear(a, b), blocks=4)``.
 
-The classes stand in the file that makes the layers, before their first use.
+The classes are written into the file that makes the layers, before their first use.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ _TEXTS = {
 
 
 def snippet(value: str) -> str:
-    """The layers of the what-if, for modules that a person has."""
+    """The layers of the what-if, for modules of any other program."""
     structure = Structure.parse(value)
     lines = (*_TEXTS[_WEIGHT], "", "", *_TEXTS[_LINEAR], "", "")
     code = "\n".join(lines).replace("{torch}", "torch")
@@ -118,7 +118,7 @@ def notes(context: RewriteContext, value: str) -> tuple[str, ...]:
 
 
 def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
-    """The layers that have fewer parameters then, in the classes; refused where something needs the one weight."""
+    """Wraps the layers that get fewer parameters in the classes; refused if anything needs the weight."""
     structure = Structure.parse(value)
     layers = [layer.module for layer in kronecker_layers(context.profile, structure)]
     if not layers:
@@ -165,7 +165,7 @@ def _no_pair(module: Module, first: ast.Call, second: ast.Call) -> int | None:
 
 
 def _set(call: Wrapped, structure: Structure) -> tuple[TextEdit, ...]:
-    """Other arguments behind the layer; none where they are written so."""
+    """Replaces the arguments after the layer; no edit if they are the same."""
     source = call.module.source
     last, end = offsets_of(source, call.inner)[1], offsets_of(source, call.whole)[1]
     wanted = f", {_arguments(structure)})"
@@ -175,7 +175,7 @@ def _set(call: Wrapped, structure: Structure) -> tuple[TextEdit, ...]:
 
 
 def _check_parts(context: RewriteContext, layers: Sequence[ModuleFact]) -> None:
-    """The code asks an LSTM for nothing that only an LSTM has."""
+    """Refuses code that uses parts of an LSTM that only an LSTM has."""
     names = {layer.path.rpartition(".")[2] for layer in layers}
     for module, node in context.program.nodes_of(ast.Attribute):
         part = node.attr in _OF_LSTM or node.attr.startswith(_PREFIXES)
@@ -196,5 +196,5 @@ def present(context: RewriteContext) -> str | None:
 
 
 def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
-    """The layers by themselves, and the files without the classes."""
+    """Restores the layers, and removes the classes from the files."""
     return unwrapped(context, _CLASSES.values(), (_WEIGHT,))

@@ -32,7 +32,7 @@ from skyline.whatif.catalogue.models.low_rank import split_layers
 NAME = "low_rank"
 _LAYER = "Linear"
 _DEVICE_PLACE = 3
-"""Of ``device`` among the arguments of ``nn.Linear``."""
+"""The place of ``device`` among the arguments of ``nn.Linear``."""
 
 
 def snippet(value: str) -> str:
@@ -47,7 +47,7 @@ def notes(context: RewriteContext, value: str) -> tuple[str, ...]:
 
 
 def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
-    """Two layers in place of each one that has fewer parameters then; refused where something needs the one weight."""
+    """Splits each layer that gets fewer parameters by it; refused if anything needs the single weight."""
     rank = whole_number(NAME, value)
     layers = [layer.module for layer in split_layers(context.profile, rank)]
     if not layers:
@@ -91,7 +91,7 @@ def present(context: RewriteContext) -> str | None:
 
 
 def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
-    """One layer in place of each two; refused where the code takes one of them out of its container."""
+    """Replaces each pair of layers by one; refused if the code takes one of them out of its container."""
     return joined(context, _between, _joined)
 
 
@@ -108,7 +108,7 @@ def _joined(pair: Pair) -> tuple[TextEdit, ...]:
 
 
 def _between(module: Module, first: ast.Call, second: ast.Call) -> int | None:
-    """The rank of two linear layers, of which the first adds no bias and takes nothing else that is its own."""
+    """The rank of two linear layers, if the first adds no bias and has no other options of its own."""
     if layer_class(module, first.func) != _LAYER or layer_class(module, second.func) != _LAYER:
         return None
     rank = whole_literal(_out(first))

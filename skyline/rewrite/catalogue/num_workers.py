@@ -1,4 +1,4 @@
-"""Gives the training's DataLoader another number of worker processes."""
+"""Changes the number of worker processes of the training's DataLoader."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ from skyline.trace.facts import LoaderFact
 
 
 def training_loader_fact(context: RewriteContext) -> LoaderFact | None:
-    """The loader that delivered the batches in the run, where the line that made it is known."""
+    """The loader that delivered the batches in the run, if the line that made it is known."""
     delivered = sorted(context.profile.loaders, key=lambda loader: -loader.fetches_per_iteration)
     return next((loader for loader in delivered if loader.created_line is not None), None)
 
 
 def training_loader(context: RewriteContext) -> tuple[Module, ast.Call]:
-    """The call that made the loader which delivered the batches, or the only one that serves training."""
+    """The call that made the loader which delivered the batches, or the only one used for training."""
     fact = training_loader_fact(context)
     place = None if fact is None else fact.created_line
     if place is not None:
@@ -76,12 +76,12 @@ _LIBRARY_NAME = "dataloader_num_workers"
 _SKORCH_NAME = "iterator_train__num_workers"
 _WORKER_WORDS = {"worker", "workers", "nworkers", "threads", "processes", "procs", "jobs", "njobs", "cpus"}
 _GO_ALONG = {"prefetch_factor": "None", "persistent_workers": "False"}
-"""Arguments that fail without workers, and their values then."""
+"""Arguments that fail without workers, and their values in that case."""
 _WORKERS_ONLY = (*_GO_ALONG, "multiprocessing_context")
 
 
 def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
-    """``num_workers=N`` in the call that made the loader, or at the literal that the call takes it from."""
+    """Sets ``num_workers=N`` in the call that made the loader, or in the literal behind the argument."""
     workers = _workers(value)
     try:
         module, call = training_loader(context)
@@ -140,7 +140,7 @@ def _guard(context: RewriteContext, module: Module, call: ast.Call, workers: int
 
 
 def _starts_afresh(context: RewriteContext) -> bool:
-    """True if worker processes start as new interpreters, not forked: not on Linux, and from Python 3.14 nowhere."""
+    """True if workers are new interpreters, not forks: outside Linux, and everywhere from Python 3.14."""
     environment = context.profile.environment
     version = tuple(int(part) for part in environment.python.split(".")[:2] if part.isdigit())
     return not environment.platform.lower().startswith("linux") or version >= (3, 14)
@@ -149,7 +149,7 @@ def _starts_afresh(context: RewriteContext) -> bool:
 def _in_mapping(
     context: RewriteContext, frame: Frame, mapping: ast.expr, workers: int
 ) -> tuple[TextEdit, ...]:
-    """The edit of the literal in a mapping; where the run did not go by that one, an item over the mapping's own."""
+    """Edits the literal in a mapping; if the run did not use it, adds an item that overrides the mapping's."""
     if isinstance(mapping, ast.Dict):
         pairs = zip(mapping.keys, mapping.values, strict=True)
         found = [value for key, value in pairs if isinstance(key, ast.Constant) and key.value == NAME]
@@ -177,7 +177,7 @@ def _literals(context: RewriteContext, frame: Frame, node: ast.expr) -> list[Ori
 
 
 def _passed_by(context: RewriteContext, origin: Origin) -> bool:
-    """True if the profiled run had another number of workers than this literal, on a line that is as it was."""
+    """True if the profiled run had another number of workers than this literal, on an unchanged line."""
     told, literal = training_loader_fact(context), origin.literal
     if told is None or origin.route.computed or literal is None or told.num_workers == literal:
         return False
@@ -187,10 +187,10 @@ def _passed_by(context: RewriteContext, origin: Origin) -> bool:
 
 
 def _behind(context: RewriteContext, frame: Frame, node: ast.expr, workers: int) -> tuple[TextEdit, ...]:
-    """The edit of the one literal or setting behind a name; refused where there is not exactly one."""
+    """The edit of the one literal or setting behind a name; refused if there is not exactly one."""
     literals = _literals(context, frame, node)
     if len(literals) != 1 or literals[0].route.kind in DEFAULTS or _passed_by(context, literals[0]):
-        # A file that the run opened goes over a default.
+        # A file that the run opened overrides a default.
         place = configured_place(context, Setting.NUM_WORKERS)
         if place is not None:
             return place_edit(context, Setting.NUM_WORKERS, place, workers)
@@ -208,14 +208,14 @@ def _behind(context: RewriteContext, frame: Frame, node: ast.expr, workers: int)
 
 
 def _overrides(context: RewriteContext) -> tuple[str, ...]:
-    """Arguments that set keys of a configuration; those of declared options are read with their option."""
+    """Arguments that set keys of a configuration, without declared options, which are read separately."""
     return tuple(each for each in context.profile.arguments if "=" in each and not each.startswith("--"))
 
 
 def _of_library(context: RewriteContext, workers: int) -> tuple[TextEdit, ...] | None:
-    """The edit where a library makes the loader from a setting (``dataloader_num_workers``); None without one.
+    """The edit if a library makes the loader from a setting (``dataloader_num_workers``). None without one.
 
-    Hugging Face's arguments and a net of skorch get the setting, where they have none.
+    Hugging Face's arguments and skorch nets get the setting if they have none.
     """
     told = training_loader_fact(context) or next(iter(context.profile.loaders), None)
     if told is None:
@@ -239,7 +239,7 @@ def _of_library(context: RewriteContext, workers: int) -> tuple[TextEdit, ...] |
 
 
 def _skorch_nets(context: RewriteContext) -> Iterator[tuple[Module, ast.Call]]:
-    """The calls that make a net of skorch, which makes its loaders from arguments with a prefix."""
+    """The calls that make a skorch net, which makes its loaders from arguments with a prefix."""
     for module, call in context.program.nodes_of(ast.Call):
         name = qualified_name(module, call.func)
         if name.startswith("skorch.") and name.rpartition(".")[2].startswith("NeuralNet"):
@@ -247,7 +247,7 @@ def _skorch_nets(context: RewriteContext) -> Iterator[tuple[Module, ast.Call]]:
 
 
 def _check_shared(context: RewriteContext, origin: Origin) -> None:
-    """A variable that is named after workers is theirs; another one must not be read for anything else."""
+    """Refuses a variable with several uses, unless its name shows that it is the number of workers."""
     for holder in origin.route.holders:
         if set(words(holder.name)) & _WORKER_WORDS:
             continue
@@ -269,7 +269,7 @@ def _changed(module: Module, node: ast.expr, workers: int) -> tuple[TextEdit, ..
 
 
 def present(context: RewriteContext) -> str | None:
-    """The number of workers; None where the training's loader has none."""
+    """The number of workers. None if the training's loader has none."""
     module, call = training_loader(context)
     if behind(context, module, call, NAME, _POSITION) is None:
         return None
@@ -281,7 +281,7 @@ def present(context: RewriteContext) -> str | None:
 
 
 def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
-    """The loader without workers, and without the arguments that it takes only with them."""
+    """Removes the workers, and the arguments that the loader takes only with them."""
     return context.in_turn((_without_dependents, _without_workers))
 
 
@@ -310,7 +310,7 @@ def _without_dependent(context: RewriteContext, name: str) -> tuple[TextEdit, ..
 
 
 def _follows(value: ast.expr, workers: ast.expr) -> bool:
-    """True if an argument is decided by the number of workers itself, as in ``workers > 0``."""
+    """True if the number of workers itself decides an argument, as in ``workers > 0``."""
     if not isinstance(workers, ast.Name | ast.Attribute | ast.Subscript):
         return False
     wanted = ast.unparse(workers)
@@ -323,7 +323,7 @@ def _without_workers(context: RewriteContext) -> tuple[TextEdit, ...]:
     if keyword is not None and not isinstance(keyword.value, ast.Name | ast.Attribute | ast.Subscript):
         return without_keyword(module, keyword)
     for spread in (each.value for each in call.keywords if each.arg is None):
-        # The text that the rewrite writes over a mapping of the person's: ``**{**options, "num_workers": 2}``.
+        # The text that the rewrite writes over a person's mapping: ``**{**options, "num_workers": 2}``.
         match spread:
             case ast.Dict(keys=[None, ast.Constant(value=name)], values=[mapping, _]) if name == NAME:
                 start, end = offsets_of(module.source, mapping)

@@ -1,4 +1,4 @@
-"""Pads the vocabulary: the one size whose further rows and outputs nothing looks up and nothing predicts."""
+"""Pads the vocabulary, the only size whose added rows are never looked up and added outputs never right."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from skyline.whatif.catalogue.models.alignment import padded
 NAME = "pad_to_multiple"
 _ROWS = {"Embedding": ("num_embeddings", 0), "Linear": ("out_features", 1)}
 _SHAPING = {"view", "reshape", "print", "format", "isinstance", "int", "len"}
-"""Calls that go along with whatever size it is."""
+"""Calls that work with any size."""
 
 
 def snippet(value: str) -> str:
-    """How to pad a size where it is set."""
+    """The line that pads a size where it is set."""
     return f"size = -(-size // {value or 8}) * {value or 8}  # the next multiple\n"
 
 
 def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
-    """The literal that sets the vocabulary; where none alone does, the sizes in the calls that make the layers."""
+    """Changes the literal that sets the vocabulary, or the sizes in the calls of layers if there is none."""
     multiple = whole_number(NAME, value or "8")
     layers = [
         module
@@ -69,7 +69,7 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Site:
-    """The argument for a size in the call of a layer: ``name`` is the argument."""
+    """The argument ``name`` that gives a size in the call of a layer."""
 
     module: Module
     given: ast.expr
@@ -78,7 +78,7 @@ class _Site:
 
 
 def _in_literals(context: RewriteContext, sites: list[_Site], multiple: int) -> tuple[TextEdit, ...] | None:
-    """None where a size is not set by one literal alone."""
+    """The edits of the literals. None if a size is not set by one literal alone."""
     edits: dict[tuple[str, int, int], tuple[TextEdit, ...]] = {}
     for site in sites:
         found = _literal(context, site, multiple)
@@ -92,7 +92,7 @@ def _in_literals(context: RewriteContext, sites: list[_Site], multiple: int) -> 
 
 
 def _in_layers(context: RewriteContext, sites: list[_Site], multiple: int) -> tuple[TextEdit, ...]:
-    """The number of words stays what it is, wherever it comes from; layers have the next multiple of it."""
+    """Pads the sizes of the layers to the next multiple; the number of words stays as it is."""
     edits: list[TextEdit] = []
     for size in {site.size for site in sites}:
         unpadded = [_without_padding(site.given) for site in sites if site.size == size]
@@ -110,7 +110,7 @@ def _in_layers(context: RewriteContext, sites: list[_Site], multiple: int) -> tu
 
 
 def _without_padding(node: ast.expr) -> ast.expr:
-    """The number that an expression written by ``_in_layers`` pads; any other as it is."""
+    """The number that an expression written by ``_in_layers`` pads; any other expression as it is."""
     match node:
         case ast.BinOp(
             left=ast.UnaryOp(
@@ -135,7 +135,7 @@ def _replaced(module: Module, node: ast.expr, size: int, multiple: int) -> tuple
 
 
 def _literal(context: RewriteContext, site: _Site, multiple: int) -> tuple[Module, ast.expr] | None:
-    """The one number that sets a size; None where it is computed, or sets something else as well."""
+    """The one number that sets a size. None if it is computed, or sets something else as well."""
     route = Route(KnobKind.CALL_ARGUMENT, site.name)
     frame = Frame(site.module, site.module.scope(site.given))
     found = context.resolver.literals(site.given, frame, route)
@@ -153,7 +153,7 @@ def _literal(context: RewriteContext, site: _Site, multiple: int) -> tuple[Modul
 
 
 def _goes_along(context: RewriteContext, module: Module, node: ast.expr, names: set[str]) -> bool:
-    """True if a use only sizes layers and tensors, or hands the number on to a variable of these names."""
+    """True if a use only sizes layers and tensors, or passes the number on to a variable of these names."""
     inner: ast.AST = node
     for around in module.around(node):
         match around:

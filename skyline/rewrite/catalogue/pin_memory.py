@@ -1,4 +1,4 @@
-"""Batches in pinned memory, and moved to the device without waiting: the loader and the moves change together."""
+"""Pins the batches and moves them to the device without waiting; the loader and the moves change together."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ for inputs, targets in loader:
 
 
 def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
-    """``pin_memory=True`` in the loader, ``non_blocking=True`` in every move of its batches, where missing."""
+    """Adds ``pin_memory=True`` to the loader and ``non_blocking=True`` to the moves of its batches."""
     try:
         module, call = training_loader(context)
         moves = transfers(context)
@@ -64,7 +64,7 @@ def _pinned(context: RewriteContext, module: Module, call: ast.Call) -> tuple[Te
 
 
 def _without_waiting(context: RewriteContext, move: TransferSite) -> tuple[TextEdit, ...]:
-    """``.cuda`` takes ``non_blocking`` in the second place, ``.to`` in different ones: there by name only."""
+    """Sets ``non_blocking``: the second argument of ``.cuda``, by name only in ``.to``, as its place varies."""
     module, call = move.region.module, move.call
     cuda = isinstance(call.func, ast.Attribute) and call.func.attr == "cuda"
     if not cuda and keyword_of(call, "non_blocking") is None and len(call.args) > 2:
@@ -73,7 +73,7 @@ def _without_waiting(context: RewriteContext, move: TransferSite) -> tuple[TextE
 
 
 def present(context: RewriteContext) -> str | None:
-    """``on`` where the training's loader pins its batches."""
+    """``on`` if the training's loader pins its batches."""
     module, call = training_loader(context)
     pinned = as_value(literal_given(context, module, call, NAME, _POSITION))
     if (
@@ -87,7 +87,7 @@ def present(context: RewriteContext) -> str | None:
 
 
 def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
-    """The loader without ``pin_memory``, and the moves of its batches without ``non_blocking=True``."""
+    """Removes ``pin_memory`` from the loader, and ``non_blocking=True`` from the moves of its batches."""
     module, call = training_loader(context)
     edits = list(without_argument(context, module, call, NAME, off="False", position=_POSITION))
     for move in transfers(context):

@@ -1,4 +1,4 @@
-"""Prunes the model where it is complete, with torch-pruning: the optimizer gets the parameters that are left."""
+"""Prunes the complete model with torch-pruning; the optimizer gets the remaining parameters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from skyline.source.text import TextEdit
 from skyline.whatif.catalogue.models.prune import CAVEAT
 from skyline.whatif.catalogue.models.pruned_sizes import Cut, example_size, last_layer, why_not
 
-# Whatever else is done to the model is done to what is left of it.
+# All other changes apply to the pruned model.
 NAME = "prune"
 ORDER = 20
 _PACKAGE = "torch_pruning"
@@ -30,7 +30,7 @@ _RATIO, _MULTIPLE = "pruning_ratio", "round_to"
 
 
 def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
-    """A pruner behind the last statement that makes the model; refused where its sizes or its input are unknown."""
+    """Adds a pruner after the last statement that makes the model; refused if sizes or input are unknown."""
     profile = context.profile
     reason = why_not(profile)
     if reason:
@@ -65,7 +65,7 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
         f"    {_RATIO}={cut.ratio!r}{multiple},",
         f"    ignored_layers=[{site.text}.get_submodule({_inner(last_layer(profile))!r})],",
         ").step()",
-        # The pruner traces the model in evaluation mode, and leaves it so.
+        # The pruner traces the model in evaluation mode and does not switch back.
         f"{site.text}.train()",
     )
     _check(context, site)
@@ -82,7 +82,7 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
 
 
 def notes(context: RewriteContext, value: str) -> tuple[str, ...]:
-    """The package that the script needs, and the other things that pruning may cost."""
+    """The package that the script needs, and other possible costs of pruning."""
     return ("the script needs the package torch-pruning: pip install torch-pruning", CAVEAT)
 
 
@@ -102,7 +102,7 @@ def present(context: RewriteContext) -> str | None:
 
 
 def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
-    """The model as it was made; refused where the pruner is kept under a name."""
+    """Removes the pruner; refused if it is bound to a name."""
     edits: list[TextEdit] = []
     for module, call in _pruners(context):
         statement = statement_of(module, call)
@@ -124,7 +124,7 @@ def _pruners(context: RewriteContext) -> Iterator[tuple[Module, ast.Call]]:
 
 
 def _written(call: ast.Call) -> Cut | None:
-    """The ratio and the multiple of a pruner where both are written as numbers."""
+    """The ratio and the multiple of a pruner if both are written as numbers."""
     ratio, multiple = (keyword_of(call, name) for name in (_RATIO, _MULTIPLE))
     values = [
         each.value.value if each and isinstance(each.value, ast.Constant) else None
@@ -140,12 +140,12 @@ def _written(call: ast.Call) -> Cut | None:
 
 
 def _inner(path: str) -> str:
-    """A module's name in its model, without the class that a profile puts before it."""
+    """A module's path in its model, without the class that a profile puts before it."""
     return path.partition(".")[2]
 
 
 def _check_arguments(context: RewriteContext) -> None:
-    """Raises RewriteRefused where the training loop gives the model more than one argument."""
+    """Raises RewriteRefused if the training loop passes more than one argument to the model."""
     loop = iteration(context)
     for region in loop.regions:
         for call in model_calls(context, region, *region.node.body):
@@ -155,7 +155,7 @@ def _check_arguments(context: RewriteContext) -> None:
 
 
 def _check(context: RewriteContext, site: ModelSite) -> None:
-    """Raises RewriteRefused where the program loads weights into the model later: they would have other sizes."""
+    """Raises RewriteRefused if the program loads weights later, since those have other sizes."""
     for module, node in context.program.nodes_of(ast.Call):
         callee = node.func
         if not isinstance(callee, ast.Attribute) or callee.attr != "load_state_dict":

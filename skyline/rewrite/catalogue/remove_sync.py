@@ -1,4 +1,4 @@
-"""Numbers are read from tensors in some iterations only: sums stay tensors, reports come every so often."""
+"""Reads numbers from tensors in some iterations only: sums stay tensors, reports come every N iterations."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ Kind = Literal["sum", "report", "value", "other"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadingSite:
-    """One statement that reads, in every iteration.
+    """One statement that reads a number from a tensor in every iteration.
 
-    A ``sum`` adds what it reads to a variable, a ``report`` prints or logs it and does nothing else, a ``value``
-    gives it a name, anything else is ``other``. ``reads`` are the calls, or the names of tensors, that do it.
+    A ``sum`` adds the number to a variable, a ``report`` only prints or logs it, a ``value`` binds it to a
+    name, anything else is ``other``. ``reads`` are the calls, or the names of tensors, that read.
     """
 
     region: Region
@@ -46,7 +46,7 @@ class ReadingSite:
 
 
 def reading_sites(context: RewriteContext, within: Iteration) -> tuple[ReadingSite, ...]:
-    """Every statement of an iteration that reads each time round; what stands under ``if step % n`` does not."""
+    """Every statement that reads in each iteration; statements under ``if step % n`` do not."""
     losses = {dotted(site.loss) for site in backwards(context, within)} - {""}
     found: dict[int, tuple[Region, ast.stmt, list[ast.expr]]] = {}
     for region, node in within.nodes(ast.Call, ast.Name, ast.Attribute):
@@ -69,7 +69,7 @@ def reading_sites(context: RewriteContext, within: Iteration) -> tuple[ReadingSi
 
 
 def _reports_of(site: ReadingSite) -> Iterator[ast.stmt]:
-    """The statements of the same region that report the number which was given a name, in every iteration."""
+    """The statements of the same region that report the named number in every iteration."""
     module, statement = site.module, site.statement
     if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
         for use in uses(module, statement.targets[0]):
@@ -79,7 +79,7 @@ def _reports_of(site: ReadingSite) -> Iterator[ast.stmt]:
 
 
 def is_guarded(region: Region, node: ast.AST) -> bool:
-    """True if a node is carried out in some iterations only, by a remainder that is asked for."""
+    """True if a remainder test, as in ``if step % n``, lets a node run in some iterations only."""
     for around in region.module.around(node):
         if around is region.node:
             return False
@@ -105,7 +105,7 @@ def _reads(module: Module, node: ast.expr, losses: set[str]) -> bool:
 
 
 def _is_read_by_call(module: Module, node: ast.expr) -> bool:
-    """True if a call around a name is counted already, or takes another thing of it, such as its shape."""
+    """True if a call around a name is counted already, or uses something else of it, such as its shape."""
     parent = module.parents.get(node)
     if isinstance(parent, ast.Attribute):
         return True
@@ -140,7 +140,7 @@ def _is_report(statement: ast.stmt) -> bool:
 
 
 def uses(module: Module, name: ast.Name) -> Iterator[ast.Name]:
-    """Where the variable of a name is read, in its own scope."""
+    """The places where the variable of a name is read, in its own scope."""
     scope = module.scope(name)
     for node in module.nodes:
         if isinstance(node, ast.Name) and node.id == name.id and isinstance(node.ctx, ast.Load):
@@ -155,7 +155,7 @@ _NEVER = ("", "all")
 
 
 def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
-    """``remove_sync=10``: reports come in every tenth iteration; refused where a number is used otherwise."""
+    """``remove_sync=10`` reports every tenth iteration; refused if a number has other uses."""
     every = 0 if value in _NEVER else whole_number(NAME, value)
     loop = iteration(context)
     sites = reading_sites(context, loop)
@@ -195,7 +195,7 @@ def _check(loop: Iteration, sites: tuple[ReadingSite, ...], every: int) -> None:
 
 
 def _check_value(site: ReadingSite, sites: tuple[ReadingSite, ...], snippet: str) -> None:
-    """Raises RewriteRefused where a number that is given a name is used in more than reports."""
+    """Raises RewriteRefused if a named number is used in more than reports."""
     name = site.statement.targets[0] if isinstance(site.statement, ast.Assign) else None
     assert isinstance(name, ast.Name)
     reported = [one.statement for one in sites if one.kind == "report"]
@@ -208,7 +208,7 @@ def _check_value(site: ReadingSite, sites: tuple[ReadingSite, ...], snippet: str
 
 
 def _guarded(reports: list[ReadingSite], header: str) -> list[TextEdit]:
-    """Each run of neighbours among the statements under one condition."""
+    """Puts each group of neighbouring statements under one condition."""
     edits: list[TextEdit] = []
     runs: list[list[ReadingSite]] = []
     for site in sorted(
@@ -235,7 +235,7 @@ def _follows(earlier: ReadingSite, later: ReadingSite) -> bool:
 
 
 def _index(loop: Iteration) -> tuple[str, tuple[TextEdit, ...]]:
-    """The counter of the iterations, and the edits that make the loop count where it does not."""
+    """The counter of the iterations, and the edits that add one if the loop does not count."""
     module, node = loop.module, loop.loop
     if isinstance(node, ast.While):
         if counter := _counter(node):
@@ -262,7 +262,7 @@ def _index(loop: Iteration) -> tuple[str, tuple[TextEdit, ...]]:
 
 
 def _counts(node: ast.expr) -> bool:
-    """True if ``enumerate`` is what is gone through, within progress bars maybe."""
+    """True if a loop goes over ``enumerate``, maybe inside progress bars."""
     return isinstance(node, ast.Call) and (
         (isinstance(node.func, ast.Name) and node.func.id == "enumerate")
         or any(_counts(one) for one in node.args[:1])
@@ -281,7 +281,7 @@ def _named(module: Module, node: ast.For | ast.AsyncFor, index: str) -> tuple[Te
 
 
 def _counter(loop: ast.For | ast.AsyncFor | ast.While) -> str:
-    """A name that each iteration adds one to, in the loop's own body; empty without one."""
+    """A name that the loop's own body increments by one in each iteration; empty without one."""
     for statement in loop.body:
         match statement:
             case ast.AugAssign(target=ast.Name(id=name), op=ast.Add(), value=ast.Constant(value=1)):
@@ -292,7 +292,7 @@ def _counter(loop: ast.For | ast.AsyncFor | ast.While) -> str:
 
 
 def _kept_as_tensor(loop: Iteration, site: ReadingSite) -> list[TextEdit]:
-    """``total += loss.item()`` adds ``loss.detach()``; where the total is used it becomes a number again."""
+    """Makes ``total += loss.item()`` add ``loss.detach()``; uses of the total convert it to a number."""
     module, statement = site.module, site.statement
     assert isinstance(statement, ast.AugAssign)
     assert isinstance(statement.target, ast.Name)

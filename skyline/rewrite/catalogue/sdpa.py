@@ -1,4 +1,4 @@
-"""Puts ``scaled_dot_product_attention`` in the place of attention that is written out."""
+"""Replaces attention that is written out by ``scaled_dot_product_attention``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SNIPPET = (
 
 
 def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
-    """Every attention that the run showed, or that the program holds, in one call each."""
+    """Replaces each attention that the run showed, or that the program contains, by one call."""
     if value.lower() not in ("", "true", "1", "yes", "on"):
         raise RewriteRefused(f"{value!r} is not a value for sdpa", hint="Give the name without a value.")
     sites = _softmaxes(context)
@@ -54,21 +54,21 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
 
 
 def present(context: RewriteContext) -> str | None:
-    """``on`` where the program calls the fused operator."""
+    """``on`` if the program calls the fused operator."""
     return "on" if _fused_calls(context) else None
 
 
 def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
-    """Refused: how the attention was written out is not told by the call that took its place."""
+    """Always refused: the call does not show how the attention was written out."""
     module, call = _fused_calls(context)[0]
     message = "The call that replaced the attention does not contain its written form"
     raise refusal(message, module, call, hint="Write the products, the mask and the softmax there by hand.")
 
 
 def _softmaxes(context: RewriteContext) -> list[tuple[Module, ast.Call, int]]:
-    """The calls of softmax on the lines that ran one over pairs of positions, with the dimensions of the scores.
+    """The softmax calls on lines that ran one over pairs of positions, with the dimensions of the scores.
 
-    All calls where no such line is known, with 0 dimensions.
+    All calls, with 0 dimensions, if no such line is known.
     """
     trace = context.profile.trace
     lines: dict[int, int] = {}
@@ -147,7 +147,7 @@ def _mask(module: Module, found: WrittenAttention) -> list[str]:
 
 
 def _kept(module: Module, condition: ast.expr) -> str:
-    """Where attention is allowed: the other way round than what is filled."""
+    """The mask of allowed positions: the inverse of the positions that are filled."""
     match condition:
         case ast.UnaryOp(op=ast.Not(), operand=inner):
             return _source(module, inner)
@@ -164,7 +164,7 @@ def _kept(module: Module, condition: ast.expr) -> str:
 
 
 def _dropout(module: Module, call: ast.Call) -> str:
-    """The probability, none in evaluation, as the code has it."""
+    """The dropout probability as the code has it, 0 in evaluation."""
     if qualified_name(module, call.func) in ("torch.nn.functional.dropout", "torch.dropout"):
         given = {each.arg: each.value for each in call.keywords}
         rate = given.get("p") or (call.args[1] if len(call.args) > 1 else None)
@@ -216,7 +216,7 @@ def _is_usual(module: Module, factor: ast.expr, divided: bool, found: WrittenAtt
 
 
 def _is_width(module: Module, node: ast.expr, found: WrittenAttention) -> bool:
-    """``k.size(-1)`` or ``k.shape[-1]`` of the queries or, where they are not written transposed, the keys."""
+    """True for ``k.size(-1)`` or ``k.shape[-1]`` of the queries or of keys that are not written transposed."""
     owners = {ast.dump(found.query)}
     if found.key_is_transposed:
         owners.add(ast.dump(found.key))
@@ -233,7 +233,7 @@ def _is_width(module: Module, node: ast.expr, found: WrittenAttention) -> bool:
 
 
 def _is_number(module: Module, node: ast.expr) -> bool:
-    """True if an expression is a plain number of Python's, which ``scale`` has to be."""
+    """True if an expression is a plain Python number, as ``scale`` has to be."""
     match node:
         case ast.Constant(value=int() | float()):
             return True
@@ -259,7 +259,7 @@ def _is_number(module: Module, node: ast.expr) -> bool:
 
 
 def _is_plain(node: ast.expr) -> bool:
-    """True if what a constructor gives to an attribute is arithmetic and no tensor."""
+    """True if the value that a constructor gives to an attribute is arithmetic and no tensor."""
     for each in ast.walk(node):
         if isinstance(each, ast.Call) and last_name(each.func) not in ("sqrt", "float", "int", "pow"):
             return False
@@ -297,7 +297,7 @@ def _is_infinite(node: ast.expr) -> bool:
 
 
 def _is_least(node: ast.expr) -> bool:
-    """Minus infinity, or so little that nothing is left of it behind a softmax; each row keeps its own position."""
+    """True for minus infinity, or a number that a softmax turns into 0; each row keeps its own position."""
     if _is_infinite(node) or (isinstance(node, ast.Attribute) and node.attr == "min"):
         return True
     match node:
@@ -308,7 +308,7 @@ def _is_least(node: ast.expr) -> bool:
 
 
 def _check_uses(module: Module, found: WrittenAttention) -> None:
-    """Refuse where a step is needed by anything else, or where something in between changes what the call reads."""
+    """Refuses if anything else needs a step, or if code in between changes an input of the call."""
     function = next((each for each in module.around(found.product) if isinstance(each, Function)), None)
     if function is None:
         raise NotAttention("it stands outside of any function", found.product)
@@ -347,12 +347,12 @@ def _reads_step(
     places: dict[int, int],
     rebound: set[str],
 ) -> bool:
-    """True if a name may read what a step bound: it stands behind the first step and is not assigned again before."""
+    """True if a name may read a step's result: it is behind the first step and not assigned in between."""
     chain = [node, *module.around(node)]
     at = next((places[id(each)] for each in chain if id(each) in places), None)
     first = min(places[id(step)] for step in found.steps)
     if at is None:
-        # Another branch of the function: behind, where this block has ended.
+        # Another branch of the function: it comes after this block has ended.
         return node.lineno > suite[-1].lineno and node.id not in rebound
     if at < first:
         return False

@@ -17,9 +17,9 @@ from skyline.whatif.cost.embedding_rows import sparse_tables
 NAME = "sparse_embedding"
 _CLASSES = ("Embedding", "EmbeddingBag")
 _PLACE = 6
-"""Of ``sparse`` among the arguments of either class."""
+"""The place of ``sparse`` among the arguments of either class."""
 _DECAY_PLACE = {"SGD": 4, "Adagrad": 3}
-"""Of ``weight_decay`` among the arguments of the optimizers that take sparse gradients."""
+"""The place of ``weight_decay`` among the arguments of the optimizers that take sparse gradients."""
 
 
 def snippet(value: str) -> str:
@@ -28,7 +28,7 @@ def snippet(value: str) -> str:
 
 
 def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
-    """``sparse=True`` where embeddings are made; refused where the optimizer would not take their gradients."""
+    """Adds ``sparse=True`` where embeddings are made; refused if the optimizer takes no sparse gradients."""
     check_switched_on(NAME, value)
     layers = [table.module for table in sparse_tables(context.profile)]
     if not layers:
@@ -70,7 +70,7 @@ def _check_optimizer(module: Module, call: ast.Call) -> None:
 
 
 def _check_groups(context: RewriteContext) -> None:
-    """No group of parameters is given a decay or a momentum of its own."""
+    """Refuses a group of parameters with its own decay or momentum."""
     for module, node in context.program.nodes_of(ast.Dict, ast.Subscript):
         named: list[tuple[str, ast.expr]] = []
         if isinstance(node, ast.Dict):
@@ -89,12 +89,12 @@ def _is_nothing(node: ast.expr) -> bool:
 
 
 def present(context: RewriteContext) -> str | None:
-    """``on`` where an embedding is made with ``sparse=True``."""
+    """``on`` if an embedding is made with ``sparse=True``."""
     return "on" if _sparse_calls(context) else None
 
 
 def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
-    """Embeddings without ``sparse=True``; refused where an optimizer takes nothing but sparse gradients."""
+    """Removes ``sparse=True`` from embeddings; refused if an optimizer takes only sparse gradients."""
     for module, call in context.program.nodes_of(ast.Call):
         if torch_optimizer(module, call.func) == "SparseAdam":
             message = "SparseAdam takes sparse gradients only"

@@ -29,7 +29,7 @@ def snippet(value: str) -> str:
 
 
 def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
-    """The setting that the script makes already, changed, or else one more line behind its imports."""
+    """Changes the setting that the script makes already, or adds one line behind its imports."""
     check_switched_on(NAME, value)
     edits: list[TextEdit] = []
     found = False
@@ -48,12 +48,12 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
 
 
 def present(context: RewriteContext) -> str | None:
-    """``on`` where the script allows TF32."""
+    """``on`` if the script allows TF32."""
     return "on" if _allowing_calls(context) or _allowing_assignments(context) else None
 
 
 def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
-    """Without the statements that allow it: float32 products are exact by default."""
+    """Removes the statements that allow it: float32 products are exact by default."""
     edits = list(without_calls(_allowing_calls(context), '"highest"'))
     for name, text in ((_OLDER, "False"), (_NEWER, '"ieee"')):
         allowing = {id(statement) for _, statement in _allowing_assignments(context)}

@@ -1,4 +1,4 @@
-"""Gives gradients up between steps in place of filling them with zeros."""
+"""Sets gradients to None between steps instead of filling them with zeros."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from skyline.source.text import TextEdit, dotted, offsets_of, text_of, tokens_of
 
 NAME = "zero_grad"
 _GIVES_UP_SINCE = 2
-"""The PyTorch from which on ``zero_grad()`` gives gradients up where nothing else is asked for."""
+"""The first major version of PyTorch whose ``zero_grad()`` sets gradients to None by default."""
 
 
 def snippet(value: str) -> str:
-    """The call as it is meant by default."""
+    """The call that relies on the default."""
     return "optimizer.zero_grad()  # set_to_none=True is what PyTorch does by itself since 2.0\n"
 
 
 def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
-    """``set_to_none=True`` in every ``zero_grad()``, and ``p.grad = None`` in loops that zero by hand."""
+    """Writes ``set_to_none=True`` in every ``zero_grad()``, and ``p.grad = None`` in loops that zero."""
     check_switched_on(NAME, value)
     within = iteration(context)
     calls, loops = zero_grads(context, within), list(_loops(within))
@@ -65,12 +65,12 @@ def _given_up(site: StepSite) -> tuple[TextEdit, ...]:
 
 
 def _without_arguments(module: Module, call: ast.Call) -> TextEdit:
-    """An edit that leaves the brackets empty: the default is what is wanted."""
+    """An edit that empties the brackets, since the default is wanted."""
     _, begin = offsets_of(module.source, call.func)
     _, end = offsets_of(module.source, call)
     inside = module.source.text[begin:end]
     if "#" in inside or "\n" in inside:
-        # A comment in the brackets stays with the argument that it is about.
+        # A comment in the brackets stays with its argument.
         return replace_value(module.source, call.keywords[0].value, "True")
     opening = tokens_of(module.source).before(end)
     assert opening is not None
@@ -79,7 +79,7 @@ def _without_arguments(module: Module, call: ast.Call) -> TextEdit:
 
 
 def _loops(within: Iteration) -> Iterator[tuple[Region, ast.For, str]]:
-    """Loops over parameters that do nothing but zero their gradients, with the name of the parameter."""
+    """Loops over parameters that only zero their gradients, with the name of the parameter."""
     for region, loop in within.nodes(ast.For):
         name = loop.target.id if isinstance(loop.target, ast.Name) else ""
         if isinstance(loop.target, ast.Tuple) and isinstance(loop.target.elts[-1], ast.Name):
@@ -146,7 +146,7 @@ def _loop_given_up(module: Module, loop: ast.For, name: str) -> tuple[TextEdit, 
 def _check_reads(
     context: RewriteContext, within: Iteration, singles: list[tuple[Region, ast.Expr, str]]
 ) -> None:
-    """Refuses where gradients are read or written between steps as if they were always there."""
+    """Refuses if gradients are read or written between steps as if they always existed."""
     passes = backwards(context, within)
     for region, node in within.nodes(ast.Attribute):
         if node.attr != "grad" or dotted(node).startswith("torch."):
@@ -185,7 +185,7 @@ def _check_reads(
 
 
 def _always(region: Region, statement: ast.stmt) -> bool:
-    """True if a statement is carried out each time its region is: it stands there itself, or under ``with``."""
+    """True if a statement runs each time its region runs: directly in the region, or under ``with``."""
     around = region.module.parents.get(statement)
     while isinstance(around, ast.With):
         around = region.module.parents.get(around)
@@ -193,7 +193,7 @@ def _always(region: Region, statement: ast.stmt) -> bool:
 
 
 def present(context: RewriteContext) -> str | None:
-    """``on`` where every ``zero_grad()`` of the loop gives gradients up, as it does by default since PyTorch 2.0."""
+    """``on`` if every ``zero_grad()`` of the loop sets gradients to None, the default since PyTorch 2.0."""
     within = iteration(context)
     calls = zero_grads(context, within)
     if not calls:
@@ -203,7 +203,7 @@ def present(context: RewriteContext) -> str | None:
 
 
 def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
-    """``set_to_none=False`` in every ``zero_grad()``, and ``p.grad.zero_()`` in place of ``p.grad = None``."""
+    """Writes ``set_to_none=False`` in every ``zero_grad()``, and ``p.grad.zero_()`` for ``p.grad = None``."""
     within = iteration(context)
     edits: list[TextEdit] = []
     for site in zero_grads(context, within):

@@ -1,1 +1,1 @@
-"""The places of a training script that rewrites ask for, each found, or refused with a precise reason."""
+"""Finds the places of a training script that rewrites need, or refuses with a precise reason."""

@@ -1,4 +1,4 @@
-"""The number of batches that a script accumulates by itself: a smaller batch, and as many more of them."""
+"""The number of batches that a script accumulates: smaller batches need more of them in proportion."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _SETTING = Setting.GRAD_ACCUMULATION
 
 
 def accumulated_setting(context: RewriteContext, parts: int) -> tuple[TextEdit, ...] | None:
-    """The edits where a setting says how many batches are accumulated; None where there is no such setting.
+    """The edits if a setting gives the number of accumulated batches. None without such a setting.
 
-    The batch is divided by ``parts``, the setting multiplied by it: an optimizer step sees the same samples. Raises
-    RewriteRefused where one of the two cannot be changed.
+    The batch is divided by ``parts`` and the setting multiplied by it, so an optimizer step sees the same
+    samples. Raises RewriteRefused if one of the two cannot be changed.
     """
     count = context.profile.batch.micro_batches
     place = configured_place(context, _SETTING)
@@ -62,7 +62,7 @@ def _literal(context: RewriteContext, count: int) -> Origin | None:
 
 
 def _averages(context: RewriteContext) -> bool:
-    """True if gradients are averaged over the batches: a framework does that, or the loss is divided by the number."""
+    """True if gradients are averaged over the batches, by a framework or by a division of the loss."""
     used = framework(context)
     if used is not None and used.kind != "fabric":
         return True

@@ -1,4 +1,4 @@
-"""Which names hold the batch, and whether the loss is a plain mean over its samples."""
+"""The names of the batch's tensors, and a check that the loss is a plain mean over its samples."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MEAN_CLASSES = {
     *("BCEWithLogitsLoss", "SoftMarginLoss", "CosineEmbeddingLoss"),
 }
 _WEIGHING = {"weight", "ignore_index", "pos_weight"}
-"""Arguments with which a mean is not over all samples alike."""
+"""Arguments that make a mean weight samples differently."""
 
 
 def check_mean(context: RewriteContext, site: ForwardSite) -> None:
@@ -46,7 +46,7 @@ def check_mean(context: RewriteContext, site: ForwardSite) -> None:
 
 
 def _check_returned(context: RewriteContext, site: ForwardSite, last: ast.Assign, call: ast.Call) -> None:
-    """Refuses a loss that the model gives, where its ``forward`` does not plainly make it as a mean."""
+    """Refuses a loss that the model returns, unless its ``forward`` clearly computes it as a mean."""
     said = f"`{text_of(call)}` gives the loss, which is not known to be a mean over the samples"
     given = returned_by_model(context, site.region.frame, call, _place_of(last.targets[0], site.loss))
     if given is None:
@@ -64,7 +64,7 @@ def _check_returned(context: RewriteContext, site: ForwardSite, last: ast.Assign
 
 
 def _place_of(target: ast.expr, loss: str) -> int | None:
-    """Which of several results is the loss; None where there is only one."""
+    """The position of the loss among several results. None if there is only one."""
     if not isinstance(target, ast.Tuple | ast.List):
         return None
     places = [place for place, each in enumerate(target.elts) if dotted(each) == loss]
@@ -72,7 +72,7 @@ def _place_of(target: ast.expr, loss: str) -> int | None:
 
 
 def _made(context: RewriteContext, site: ForwardSite, callee: ast.expr) -> tuple[Module, ast.Call] | None:
-    """The call that made a loss function of torch.nn, where it has been bound to this name only once."""
+    """The call that made a loss function of torch.nn, if this name is bound only once."""
     if isinstance(callee, ast.Call):
         known = qualified_name(site.module, callee.func)
         return (site.module, callee) if _is_class(known) else None
@@ -112,10 +112,11 @@ def _check_plain(module: Module, call: ast.Call) -> None:
 
 
 def batch_names(context: RewriteContext, site: ForwardSite) -> tuple[str, ...]:
-    """The names of tensors of the batch that forward pass and loss read, in that order.
+    """The names of the batch's tensors that forward pass and loss read, in that order.
 
-    They come from the target of the loop over the loader, directly or through assignments in its body; or from a call
-    there, as in ``x, y = get_batch()``, where the run told that the tensors which enter the model are the batch.
+    They come from the target of the loop over the loader, directly or through assignments in its body. Or
+    they come from a call there, as in ``x, y = get_batch()``, if the run showed that the tensors which enter
+    the model are the batch.
     """
     module, region = site.module, site.region
     loop = region.node
@@ -154,7 +155,7 @@ def batch_names(context: RewriteContext, site: ForwardSite) -> tuple[str, ...]:
 
 
 def _drawn(context: RewriteContext, site: ForwardSite, statement: ast.Assign) -> set[str]:
-    """Names that a statement of the loop gives to results of one call, all of which enter the model as they are."""
+    """The names that a statement of the loop gives to the results of one call, if all enter the model unchanged."""
     batch = context.profile.batch
     if batch.leading_dimensions != (context.profile.batch_size,) or len(statement.targets) != 1:
         return set()
@@ -171,7 +172,7 @@ def _drawn(context: RewriteContext, site: ForwardSite, statement: ast.Assign) ->
 
 
 def _of_target(loop: ast.For) -> tuple[set[str], set[str]]:
-    """Names of single tensors in a loop's target, and of what holds the batch as a whole."""
+    """The names of single tensors in a loop's target, and the names of whole batches."""
     target, given = loop.target, loop.iter
     while isinstance(given, ast.Call) and last_name(given.func) in ("enumerate", "tqdm", "trange"):
         if last_name(given.func) == "enumerate":
@@ -189,7 +190,7 @@ def _of_target(loop: ast.For) -> tuple[set[str], set[str]]:
 
 
 def _follow(statement: ast.Assign, tensors: set[str], whole: set[str]) -> None:
-    """``x = x.to(device)``, ``x, y = x.cuda(), y.cuda()`` and ``x, y = batch`` name tensors of the batch."""
+    """Follows ``x = x.to(device)``, ``x, y = x.cuda(), y.cuda()`` and ``x, y = batch`` to tensors of the batch."""
     known = tensors | whole
     for target in statement.targets:
         names = (
@@ -213,7 +214,7 @@ def _follow(statement: ast.Assign, tensors: set[str], whole: set[str]) -> None:
 
 
 def _keeps_samples(value: ast.expr, target: ast.expr) -> bool:
-    """True if what is assigned are tensors of the batch, with all samples one after another as before."""
+    """True if the assigned values are tensors of the batch with all samples in the same order."""
     if isinstance(target, ast.Tuple | ast.List):
         if isinstance(value, ast.Tuple | ast.List):
             return all(_keeps_samples(each, ast.Name("", ast.Store())) for each in value.elts)
@@ -238,10 +239,10 @@ def _keeps_samples(value: ast.expr, target: ast.expr) -> bool:
 def returned_by_model(
     context: RewriteContext, frame: Frame, call: ast.Call, place: int | None
 ) -> tuple[Module, tuple[ast.expr, ...]] | None:
-    """All that one result of a model may be: the file of its class, and the expressions there.
+    """All expressions that may be one result of a model, with the file of its class.
 
-    ``place`` is which of several results, None where there is one. None where the class, or what a variable holds, is
-    not known for certain.
+    ``place`` is the position of the result, None if there is only one. None if the class or the value of a
+    variable is not known for certain.
     """
     models = [
         found for found in context.resolver.meant(call.func, frame, ROUTE) if isinstance(found, Instance)
@@ -274,7 +275,7 @@ def _result(value: ast.expr | None, place: int | None) -> ast.expr | None:
 
 
 def _held(function: Function, value: ast.expr) -> list[ast.expr] | None:
-    """The possible values of an expression: itself, or all that its name is given in the function."""
+    """The possible values of an expression: itself, or all values that the function gives to its name."""
     if not isinstance(value, ast.Name):
         return [value]
     found: list[ast.expr] = []
@@ -292,7 +293,7 @@ def _held(function: Function, value: ast.expr) -> list[ast.expr] | None:
 
 
 def _own_nodes(function: Function) -> list[ast.AST]:
-    """The nodes of a function that are not those of functions within it."""
+    """The nodes of a function without the nodes of inner functions."""
     found: list[ast.AST] = []
     waiting: list[ast.AST] = list(function.body)
     while waiting:

@@ -1,4 +1,4 @@
-"""Where a model calls its repeated blocks: in a loop over them, through what holds them, or one by one."""
+"""The calls of a model's repeated blocks: in a loop over them, through their container, or one by one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from skyline.whatif.blocks import Blocks
 _KEPT_STATE = {
     "cache", "caches", "past", "past_key_value", "past_key_values", "kv_cache", "layer_past", "state", "aux",
 }  # fmt: skip
-"""Names of what a block may change as it goes: computed again, it would change it twice."""
+"""Names of state that a block may change: recomputed, it would change the state twice."""
 
 
 def check_arguments(module: Module, call: ast.Call, taken: set[str]) -> None:
@@ -42,7 +42,7 @@ def check_arguments(module: Module, call: ast.Call, taken: set[str]) -> None:
 
 
 def check_forward(context: RewriteContext, blocks: Blocks) -> None:
-    """Refuses blocks whose forward pass changes what it is given, or attributes of its own, or returns no tensors."""
+    """Refuses blocks whose forward pass changes its inputs or its own attributes, or returns no tensors."""
     facts = {fact.path: fact for fact in context.profile.modules}
     for path in blocks.paths:
         fact = facts.get(path)
@@ -79,7 +79,7 @@ def _check_changes(module: Module, forward: Function, in_place: dict[str, bool])
         for node in ast.walk(statement):
             if (reason := _changes(node, given, own, in_place)) is not None:
                 raise RewriteRefused(reason, file=module.path, line=getattr(node, "lineno", forward.lineno))
-        # Under its name there is now something new.
+        # The name now stands for a new object.
         if isinstance(statement, ast.Assign):
             for target in statement.targets:
                 value = statement.value
@@ -117,15 +117,15 @@ def _changes(node: ast.AST, given: set[str], own: str, in_place: dict[str, bool]
 
 Node = TypeVar("Node", bound=ast.AST)
 _OWN = {"use_reentrant", "preserve_rng_state", "context_fn", "determinism_check", "debug", "early_stop"}
-"""Arguments that ``checkpoint`` takes for itself."""
+"""Arguments of ``checkpoint`` itself."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BlockCalls:
     """The calls of some blocks in the class that holds them.
 
-    ``holder`` is how it reaches them (``self.blocks``), ``names`` the attributes they have there where they are held
-    one by one; ``methods`` are where calls are looked for.
+    ``holder`` is the expression for their container (``self.blocks``), ``names`` are their attributes if they
+    are held one by one; ``methods`` are searched for calls.
     """
 
     module: Module
@@ -135,7 +135,7 @@ class BlockCalls:
     size: int
 
     def checkpointed(self, context: RewriteContext, count: int) -> tuple[TextEdit, ...]:
-        """The edits that put the first ``count`` blocks under ``checkpoint``; refused where that is not plain."""
+        """The edits that put the first ``count`` blocks under ``checkpoint``; refused if the calls are not plain."""
         if self.names:
             return self._one_by_one(count)
         loops = [loop for loop in self._nodes(ast.For) if self._goes_over(loop)]
@@ -189,7 +189,7 @@ class BlockCalls:
         return (*edits, *self._call(calls[0], target.id, condition))
 
     def _as_whole(self, call: ast.Call, count: int) -> tuple[TextEdit, ...]:
-        """``x = self.blocks(x)`` becomes a loop over the blocks, which is what ``nn.Sequential`` does."""
+        """Turns ``x = self.blocks(x)`` into a loop over the blocks, which is what ``nn.Sequential`` does."""
         statement = statement_of(self.module, call)
         begin, end = offsets_of(self.module.source, call)
         if "#" in self.module.source.text[begin:end]:
@@ -222,7 +222,7 @@ class BlockCalls:
             if "\n" in text or "#" in text:
                 self._refuse(f"`{text_of(call)}` goes over several lines", call)
             first = (f"{target} = {text}",)
-        # The lines of the call itself do not move: they are replaced.
+        # The lines of the call itself are replaced, not moved.
         wrapped = [
             edit
             for edit in wrap(self.module, [statement], header, before=first)
@@ -245,7 +245,7 @@ class BlockCalls:
         return tuple(edits)
 
     def _call(self, call: ast.Call, block: str, condition: str) -> tuple[TextEdit, ...]:
-        """``block(x)`` becomes ``checkpoint(block, x, use_reentrant=False)``, on a condition where one is given."""
+        """Turns ``block(x)`` into ``checkpoint(block, x, use_reentrant=False)``, under a condition if one is given."""
         check_arguments(self.module, call, _OWN)
         source = self.module.source
         _, opening = offsets_of(source, call.func)
@@ -284,7 +284,7 @@ class BlockCalls:
 
     @staticmethod
     def _is_checkpoint(call: ast.Call, block: str, indexed: bool = False) -> bool:
-        """True if a call checkpoints a block, or one that is reached by its number in what holds it."""
+        """True if a call checkpoints a block, or one that is taken from its container by index."""
         if "checkpoint" not in last_name(call.func) or not call.args:
             return False
         given = call.args[0]
@@ -296,7 +296,7 @@ class BlockCalls:
 
 
 def block_calls(context: RewriteContext, blocks: Blocks) -> BlockCalls:
-    """Where these blocks are called; raises RewriteRefused where that is not told or they must not run twice."""
+    """The calls of these blocks; raises RewriteRefused if they are unknown or the blocks must not run twice."""
     facts = {fact.path: fact for fact in context.profile.modules}
     parent = blocks.paths[0].rpartition(".")[0]
     names = tuple(path.rpartition(".")[2] for path in blocks.paths)

@@ -1,4 +1,4 @@
-"""A setting in a file that the run read, or in a literal under the name of the setting."""
+"""A setting in a file that the run read, or in a literal with the setting's name."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from skyline.source.settings_file import setting_edit
 from skyline.source.text import TextEdit
 
 _PARSED = ast.Call(ast.Attribute(ast.Name("<parser>", ast.Load()), "parse_args", ast.Load()), [], [])
-"""The result of any parser. No variable has such a name, so that the options alone are looked up."""
+"""The result of any parser. No variable has such a name, so only the options are looked up."""
 
 
 def configured_place(context: RewriteContext, setting: Setting) -> SettingPlace | None:
-    """The one place in a settings file that holds a setting with the value of the run; None without any.
+    """The one place in a settings file that holds a setting with the value of the run. None without one.
 
-    Raises RewriteRefused where several places hold it.
+    Raises RewriteRefused if several places hold it.
     """
     found = next((each for each in context.profile.configured if each.name == setting.value), None)
     if found is None or not found.places:
@@ -50,7 +50,7 @@ def place_edit(
 
 
 def check_not_forced(setting: Setting, arguments: tuple[str, ...], value: int) -> None:
-    """Refuse where an argument of the form ``train.batch_size=16`` sets the value, whatever a file says."""
+    """Refuses if an argument of the form ``train.batch_size=16`` sets the value, which overrides any file."""
     forced = override_in_force(setting, arguments)
     if forced is not None:
         message = (
@@ -60,9 +60,9 @@ def check_not_forced(setting: Setting, arguments: tuple[str, ...], value: int) -
 
 
 def named_literal(context: RewriteContext, setting: Setting, value: int) -> Origin | None:
-    """The one literal of this value that a name of the setting leads to, or is given; None without any.
+    """The one literal of this value that a name of the setting leads to, or is given. None without one.
 
-    Raises RewriteRefused where there are several, or where the command line sets it.
+    Raises RewriteRefused if there are several, or if the command line sets it.
     """
     resolver = context.resolver
     found: dict[tuple[str, int, int], Origin] = {}
@@ -84,14 +84,14 @@ def named_literal(context: RewriteContext, setting: Setting, value: int) -> Orig
 
 
 def literal_edit(origin: Origin, value: int) -> tuple[TextEdit, ...]:
-    """The edit of a literal; none where it has the value."""
+    """The edit of a literal; none if it has the value already."""
     if origin.literal == value:
         return ()
     return (replace_value(origin.module.source, origin.node, str(value)),)
 
 
 def _uses(context: RewriteContext, setting: Setting) -> Iterator[tuple[Module, ast.expr, str]]:
-    """Expressions that have the setting under one of its names: options, keywords, fields, entries, variables."""
+    """Expressions with one of the setting's names: options, keywords, fields, entries and variables."""
     program = context.program
     for option in context.resolver.options:
         if rank(setting, (option.destination,)) is not None:

@@ -1,4 +1,4 @@
-"""The expression that constructs the model, so that it can be constructed again, and the statement behind it."""
+"""The expression that constructs the model, for constructing it again, and the last statement that makes it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LOADS = "load_state_dict"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Construction:
-    """The model behind its last change, and an expression that constructs another one.
+    """The complete model, and an expression that constructs another one.
 
     ``edits`` bind the names that the expression needs. ``loads`` are the conditional statements that load saved
     weights into the model.
@@ -37,7 +37,7 @@ class Construction:
 
 
 def construction(context: RewriteContext) -> Construction:
-    """The construction of the trained model; raises RewriteRefused where it is more than one class and moves."""
+    """The construction of the trained model; raises RewriteRefused if it does more than call a class."""
     site = model(context)
     module, name = site.module, site.text
     if not name.isidentifier():
@@ -94,7 +94,7 @@ def _assigned(statement: ast.stmt, name: str) -> ast.expr | None:
 
 
 def _check_class(context: RewriteContext, module: Module, value: ast.expr) -> None:
-    """Raises RewriteRefused unless a class is called, of which methods change the result only."""
+    """Raises RewriteRefused unless the value calls a class, with methods that only change the result."""
     made = value
     while (
         isinstance(made, ast.Call)
@@ -133,7 +133,7 @@ def _further(module: Module, statement: ast.stmt, name: str) -> str:
 
 
 def _only_loads(statement: ast.stmt, name: str) -> bool:
-    """True for an ``if`` in which nothing is done to the model but to load saved weights."""
+    """True for an ``if`` that only loads saved weights into the model."""
     changing = [
         each
         for each in ast.walk(statement)

@@ -1,4 +1,4 @@
-"""Where the program evaluates its model, and whether gradients are recorded meanwhile."""
+"""The places where the program evaluates its model, and whether gradients are recorded there."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EvaluationSite:
-    """A function that only evaluates, or else statements in one that also trains."""
+    """A function that only evaluates, or else evaluating statements in a function that also trains."""
 
     module: Module
     function: Function | None
@@ -27,10 +27,10 @@ class EvaluationSite:
 
 
 def evaluations(context: RewriteContext) -> tuple[EvaluationSite, ...]:
-    """All that record gradients, each once; raises RewriteRefused where the program evaluates nowhere.
+    """All evaluations that record gradients, each once; raises RewriteRefused if the program has none.
 
-    Facts of the run come first: lines that called a model whose results no backward pass used. If it has
-    none, functions count that switch a model to evaluation, or are called after it.
+    Facts of the run come first: lines that called a model without a backward pass over the results. Without
+    such facts, functions count that switch a model to evaluation, or are named for it.
     """
     told = [
         (*context.place(call.line), call.options.get("trained_here"))
@@ -59,7 +59,7 @@ def evaluations(context: RewriteContext) -> tuple[EvaluationSite, ...]:
 
 
 def trains(node: ast.AST) -> bool:
-    """True if anything in it makes or uses gradients."""
+    """True if anything in a node makes or uses gradients."""
     return any(isinstance(each, ast.Call) and last_name(each.func) in _TRAINS for each in ast.walk(node))
 
 
@@ -113,12 +113,12 @@ def _is_train_false(call: ast.Call) -> bool:
 
 
 def _is_public(function: ast.FunctionDef) -> bool:
-    """Not a method that a framework calls, nor one that defines a model's own ``eval``."""
+    """False for methods that a framework calls, and for a model's own ``eval``."""
     return function.name not in ("eval", "train", "validation_step", "test_step", "forward", "__init__")
 
 
 def _is_off(context: RewriteContext, site: EvaluationSite) -> bool:
-    """True if gradients are not recorded there: inside, around, or wherever the function is called."""
+    """True if gradients are not recorded: inside, around, or wherever the function is called."""
     module = site.module
     if site.function is None:
         return _under(module, site.statements[0]) or _switches(site.statements[0])
@@ -131,7 +131,7 @@ def _is_off(context: RewriteContext, site: EvaluationSite) -> bool:
 
 
 def _switches(node: ast.AST) -> bool:
-    """True if something in it switches the recording off, around model calls as it is taken."""
+    """True if a node switches the recording off; assumes that the switch covers the model calls."""
     return any(
         isinstance(each, ast.With) and any(_names_off(item.context_expr) for item in each.items)
         for each in ast.walk(node)
@@ -161,7 +161,7 @@ def _names_off(node: ast.expr) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GradientsOff:
-    """A place where an evaluation switches the recording of gradients off: a ``with``, or a decorator."""
+    """A place where an evaluation switches the recording of gradients off: a ``with`` or a decorator."""
 
     module: Module
     owner: ast.With | Function
@@ -169,9 +169,9 @@ class GradientsOff:
 
 
 def switched_off(context: RewriteContext) -> tuple[GradientsOff, ...]:
-    """All such places around or in what only evaluates, each once; maybe none.
+    """All such places around or in code that only evaluates, each once; maybe none.
 
-    Not those around anything else: updates by hand and initial values need theirs.
+    Places around other code are left out: updates by hand and initial values need them.
     """
     told = [
         context.place(call.line)
@@ -206,7 +206,7 @@ def _switches_of(module: Module, node: ast.With | Function) -> list[GradientsOff
 
 
 def _is_switch(node: ast.expr) -> bool:
-    """``torch.no_grad()`` and ``torch.inference_mode()``, without any argument but True."""
+    """True for ``torch.no_grad()`` and ``torch.inference_mode()`` without arguments other than True."""
     if not isinstance(node, ast.Call):
         return last_name(node) in _OFF[:2]
     given = [*node.args, *(keyword.value for keyword in node.keywords)]

@@ -1,4 +1,4 @@
-"""Statements that write files or show pictures: of several processes that run one script, one may carry them out."""
+"""Statements that write files or show pictures: if several processes run one script, only one may run them."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ _OPENERS = ("open", "gzip.open", "io.open", "bz2.open", "lzma.open")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FileWrite:
-    """Neighbouring statements of one block that do nothing but write."""
+    """Neighbouring statements of one block that only write."""
 
     module: Module
     statements: tuple[ast.stmt, ...]
 
 
 def file_writes(context: RewriteContext) -> tuple[FileWrite, ...]:
-    """All such statements, neighbours together.
+    """All such statements, grouped with their neighbours.
 
     Raises:
-        RewriteRefused: a file is written in the middle of a larger statement, or opened for longer than a block.
+                RewriteRefused: a larger statement writes a file, or a file is open for longer than a block.
     """
     chosen: dict[int, tuple[Module, ast.stmt]] = {}
     for module, call in context.program.nodes_of(ast.Call):
@@ -54,7 +54,7 @@ def file_writes(context: RewriteContext) -> tuple[FileWrite, ...]:
 
 
 def _alone(module: Module, call: ast.Call) -> ast.stmt:
-    """The statement that is nothing but the call: it alone, or a ``with`` that opens the file."""
+    """The statement of the call alone, or a ``with`` that opens the file."""
     statement = statement_of(module, call)
     opened = isinstance(statement, ast.With) and any(each.context_expr is call for each in statement.items)
     if opened or (isinstance(statement, ast.Expr) and statement.value is call):
@@ -73,7 +73,7 @@ def _writes(module: Module, call: ast.Call) -> bool:
         return False
     if last == "open":
         return _is_for_writing(call, 0)
-    # ``Image.save(path)`` writes, ``self.save()`` is the person's own and written out elsewhere.
+    # ``Image.save(path)`` writes; ``self.save()`` is the script's own method and is followed elsewhere.
     own = last == "save" and not (call.args and len(call.args) < 3)
     return last in _METHODS and not own and not name.startswith("self.") and not _may_be_there(call)
 

@@ -19,10 +19,10 @@ from skyline.source.text import text_of
 def decided_by(
     context: RewriteContext, module: Module, call: ast.Call, name: str, position: int | None = None
 ) -> tuple[Module, ast.expr] | None:
-    """Where the literal of an argument stands; None where the call does not have the argument at all.
+    """The literal of an argument, with its file. None if the call does not have the argument at all.
 
-    Refused where a mapping may or may not set it, where several literals or a computation decide it, where the
-    command line does, or where a variable serves other purposes, too.
+    Refused if a mapping may set it, if several literals or a computation decide it, if the command line sets
+    it, or if a variable has other uses, too.
     """
     found = behind(context, module, call, name, position)
     if found is None:
@@ -39,7 +39,7 @@ def decided_by(
 def literal_behind(
     context: RewriteContext, module: Module, found: ast.expr, name: str, at: ast.expr
 ) -> tuple[Module, ast.expr]:
-    """Where the one literal stands that a variable leads to; ``name`` is its meaning, ``at`` its use."""
+    """The one literal that a variable leads to; ``name`` is its meaning, ``at`` its use."""
     frame = Frame(module, module.scope(at))
     route = Route(KnobKind.CALL_ARGUMENT, name)
     origins = {
@@ -63,7 +63,7 @@ def literal_behind(
 
 
 def check_not_commanded(context: RewriteContext, origin: Origin, wanted: str = "") -> None:
-    """Refuse a literal that is the default of an option which the command line sets."""
+    """Refuses a literal that is the default of an option which the command line sets."""
     option, resolver = origin.route.option, context.resolver
     if option is None:
         return
@@ -77,7 +77,7 @@ def check_not_commanded(context: RewriteContext, origin: Origin, wanted: str = "
 def behind(
     context: RewriteContext, module: Module, call: ast.Call, name: str, position: int | None = None
 ) -> ast.expr | None:
-    """The expression that an argument is given, in the call or in a mapping that is spread into it; None without it."""
+    """The expression of an argument, in the call or in a mapping that is spread into it. None without it."""
     given = passed(call, name, position)
     if given.value is not None:
         return given.value
@@ -100,9 +100,9 @@ def behind(
 def mapping_items(
     module: Module, name: str
 ) -> list[tuple[ast.Dict | ast.Call | ast.Subscript, ast.expr | None, ast.expr]]:
-    """The setters of an item of this name in a file: dictionary displays, ``dict(...)``, and assignments to an item.
+    """The setters of an item of this name in a file: dictionary displays, ``dict(...)``, item assignments.
 
-    Each with the key as written, None in ``dict(...)``, and the value.
+    Each has the key as written, None in ``dict(...)``, and the value.
     """
     found: list[tuple[ast.Dict | ast.Call | ast.Subscript, ast.expr | None, ast.expr]] = []
     for node in ast.walk(module.tree):

@@ -1,4 +1,4 @@
-"""The training loop, all code that is carried out each time round it, and the frameworks that run it for the person."""
+"""The training loop, all code that runs in each iteration, and frameworks that own the loop."""
 
 from __future__ import annotations
 
@@ -52,15 +52,16 @@ _DRIVERS: dict[Kind, tuple[str, ...]] = {
     "transformers": ("Trainer", "Seq2SeqTrainer", "SFTTrainer", "DPOTrainer", "RewardTrainer"),
     "accelerate": (),
 }
-"""The classes that train, where the switches come from elsewhere: a command line, a file."""
+"""The classes that train with switches from elsewhere: a command line, a file."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Framework:
     """A framework in use.
 
-    ``call`` constructs what has its switches (``Trainer(…)``, ``TrainingArguments(…)``), where ``takes_switches``;
-    else they come from elsewhere, such as a command line, and ``call`` is only where the framework is used.
+    If ``takes_switches``, ``call`` constructs the object that has the switches (``Trainer(…)``,
+    ``TrainingArguments(…)``). Else they come from elsewhere, such as a command line, and ``call`` only uses
+    the framework.
     """
 
     kind: Kind
@@ -70,17 +71,17 @@ class Framework:
 
     @property
     def title(self) -> str:
-        """Its name, as people say it."""
+        """The name of the framework in messages."""
         return _TITLES[self.kind]
 
     @property
     def owns_loop(self) -> bool:
-        """True if the loop itself is the framework's; Accelerate and Fabric leave it to the person."""
+        """True if the framework runs the loop itself; Accelerate and Fabric leave it to the script."""
         return self.kind in ("lightning", "transformers")
 
 
 def framework(context: RewriteContext) -> Framework | None:
-    """The framework that the program trains with, None without one. The call that trains is the first found."""
+    """The framework that trains in the program, if any. Calls that own the loop or take switches come first."""
     found: list[Framework] = []
     for module, call in context.program.nodes_of(ast.Call):
         name = qualified_name(module, call.func)
@@ -94,7 +95,7 @@ def framework(context: RewriteContext) -> Framework | None:
 
 
 def framework_switch(context: RewriteContext, name: str) -> tuple[Framework, ast.keyword] | None:
-    """The settings of ``transformers`` and their argument ``name=True``; None where it is not written so."""
+    """The settings of ``transformers`` and their argument ``name=True``. None if it is not written like this."""
     owner = framework(context)
     if owner is None or owner.kind != "transformers" or not owner.takes_switches:
         return None
@@ -106,7 +107,7 @@ def framework_switch(context: RewriteContext, name: str) -> tuple[Framework, ast
 ROUTE = Route(KnobKind.CONSTANT, "")
 _DEPTH_LIMIT = 6
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
-# Methods of tensors, modules and optimizers, whose names say nothing about which class of the program is meant.
+# Methods of tensors, modules and optimizers, whose names do not tell which class of the program is meant.
 _COMMON = {
     "backward", "step", "zero_grad", "to", "cuda", "item", "forward", "train", "eval", "update", "log", "get",
 }  # fmt: skip
@@ -116,9 +117,9 @@ Node = TypeVar("Node", bound=ast.AST)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Region:
-    """Code that is carried out in each iteration: the loop's body, or a function that is called from it.
+    """Code that runs in each iteration: the loop's body, or a function that is called from it.
 
-    ``frame`` is the inside of it, with the call that led there, so that parameters can be followed to arguments.
+    ``frame`` is its inside, with the call that led there, so that parameters can be followed to arguments.
     """
 
     module: Module
@@ -128,7 +129,7 @@ class Region:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Iteration:
-    """The loop over batches; its own body is the first region, functions follow in the order of their calls."""
+    """The loop over batches; its body is the first region, functions follow in the order of their calls."""
 
     module: Module
     loop: Loop
@@ -153,7 +154,7 @@ class Iteration:
 
 
 def iteration(context: RewriteContext) -> Iteration:
-    """The loop that trains; raises RewriteRefused where there is none to find, or a framework has it."""
+    """The training loop; raises RewriteRefused if none is found, or if a framework contains it."""
     owner = framework(context)
     if owner is not None and owner.owns_loop:
         raise refusal(f"The training loop is inside {owner.title}", owner.module, owner.call)
@@ -198,7 +199,7 @@ def _searched(context: RewriteContext) -> tuple[Module, Loop] | None:
 
 
 def _called(context: RewriteContext, region: Region, regions: list[Region], depth: int) -> None:
-    """Add the functions that a region calls, and those that they call."""
+    """Adds the functions that a region calls, and the functions that they call."""
     if depth > _DEPTH_LIMIT:
         return
     for statement in region.node.body:
@@ -224,7 +225,7 @@ def function_called(context: RewriteContext, region: Region, call: ast.Call) -> 
     ]
     if known or not isinstance(call.func, ast.Attribute) or call.func.attr in _COMMON:
         return known
-    # An unknown object: the method is meant where only one class of the program has it.
+    # An unknown object: its method is meant if only one class of the program has it.
     methods = [
         (module, node)
         for module, node in context.program.nodes_of(ast.FunctionDef, ast.AsyncFunctionDef)

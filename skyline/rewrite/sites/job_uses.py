@@ -18,7 +18,7 @@ from skyline.source.program import Module
 from skyline.source.text import last_name, text_of
 
 _STAYS = {"train", "eval", "state_dict"}
-"""Methods that act on the model of run 0, whose mode the others follow."""
+"""Methods that act on the model of run 0; the other models follow its mode."""
 _PARTS = {"weight", "bias", "data", "grad", "requires_grad", "register_parameter", "register_buffer"}
 _CLIP = "torch.nn.utils.clip_grad_norm_"
 _CLIP_VALUE = "torch.nn.utils.clip_grad_value_"
@@ -27,9 +27,9 @@ _SHOWN_TO = {"print", "len", "isinstance", "type"}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JobUses:
-    """Expressions that are the model where the models of all runs are meant.
+    """The uses of the model that have to become uses of the models of all runs.
 
-    ``clips`` are the calls that clip the gradients by their norm, with the model that they are given.
+    ``clips`` are the calls that clip the norm of the gradients, with the model that they clip.
     """
 
     parameters: tuple[ModelUse, ...]
@@ -38,7 +38,7 @@ class JobUses:
 
 
 def job_uses(context: RewriteContext, site: ModelSite, function: LossFunction, within: Iteration) -> JobUses:
-    """All uses that concern every run; raises RewriteRefused for one that does more to the model of one run."""
+    """All uses that concern every run; raises RewriteRefused for a use that changes the model of one run."""
     parameters: list[ModelUse] = []
     zero_grads: list[ModelUse] = []
     clips: list[tuple[ast.Call, ModelUse]] = []
@@ -95,7 +95,7 @@ def job_uses(context: RewriteContext, site: ModelSite, function: LossFunction, w
 
 
 def _method_called(use: ModelUse) -> ast.Call | None:
-    """``model.method(…)``."""
+    """The call in ``model.method(…)``; None for any other use."""
     parent = use.parent
     around = use.module.parents[parent] if isinstance(parent, ast.Attribute) else None
     return around if isinstance(around, ast.Call) and around.func is parent else None
@@ -111,7 +111,7 @@ def _given_to(module: Module, call: ast.Call) -> ast.Call | None:
 
 
 def _check_clip(module: Module, call: ast.Call) -> None:
-    """``clip_grad_norm_(model.parameters(), 1.0)`` as a statement, of the Euclidean norm."""
+    """Refuses all but ``clip_grad_norm_(model.parameters(), 1.0)`` as a statement with the Euclidean norm."""
     named = [keyword.arg for keyword in call.keywords]
     plain = (len(call.args), named) in ((2, []), (1, ["max_norm"]))
     if not plain or not isinstance(module.parents[call], ast.Expr):
@@ -119,7 +119,7 @@ def _check_clip(module: Module, call: ast.Call) -> None:
 
 
 def _counts(module: Module, call: ast.Call) -> bool:
-    """True if an expression asks for the sizes of the parameters."""
+    """True if an expression reads the sizes of the parameters."""
     statement = statement_of(module, call)
     sizes = any(
         isinstance(each, ast.Attribute) and each.attr in ("numel", "nelement") for each in ast.walk(statement)
@@ -128,7 +128,7 @@ def _counts(module: Module, call: ast.Call) -> bool:
 
 
 def _check_other(context: RewriteContext, use: ModelUse, call: ast.Call | None, within: Iteration) -> None:
-    """Other attributes are read, and other methods called where they do not train."""
+    """Refuses uses other than reading attributes, or calling methods that do not train."""
     module, top = use.module, use.parent
     names: set[str] = set()
     while isinstance(top, ast.Attribute | ast.Subscript):

@@ -1,4 +1,4 @@
-"""Uses of layers that rest on what one layer is: its weight, its sizes, a library function that takes it."""
+"""Uses of layers that depend on the layer's class: its weight, its sizes, a library function that takes it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CONTAINERS = ("Sequential", "ModuleList", "ModuleDict")
 _WEIGHTS = ("weight", "bias")
 _SIZES = ("in_features", "out_features", "num_embeddings", "embedding_dim", "padding_idx")
 _TAKES_A_LAYER = ("torch.nn.utils", "torch.ao", "torch.quantization")
-"""Modules of functions that work on the weight of the layer that they are given."""
+"""Modules with functions that work on the weight of a layer."""
 _ASKING = ("isinstance", "hasattr", "type", "getattr")
 _OF_CLASSES = re.compile(r"isinstance|type|class", re.IGNORECASE)
 
@@ -26,11 +26,12 @@ _OF_CLASSES = re.compile(r"isinstance|type|class", re.IGNORECASE)
 def check_replaceable(
     context: RewriteContext, layers: Iterable[ModuleFact], calls: Iterable[tuple[Module, ast.Call]], kind: str
 ) -> None:
-    """Refuse where a use of layers of a class needs them to be of that class.
+    """Refuses if a use of layers of a class needs them to be of that class.
 
-    It goes by names: an attribute that is called like that of one of the layers counts as one, whatever object it is
-    of. The parts of a replacement are layers of PyTorch, so that code that asks for the class first is safe; one of the
-    parts is a linear layer without a bias, so that code that starts the biases of all linear layers is not.
+    The check goes by names: an attribute with the name of one of the layers counts as that layer, whatever
+    its object. The parts of a replacement are PyTorch layers, so code that tests the class first is safe. One
+    of the parts is a linear layer without a bias, so code that initializes the biases of all linear layers is
+    not safe.
     """
     names = {name for layer in layers for name in _names(context, layer)}
     for module, call in calls:
@@ -44,7 +45,7 @@ def check_replaceable(
 
 
 def _names(context: RewriteContext, layer: ModuleFact) -> set[str]:
-    """The attribute that holds a layer, and the names of the containers that it is in."""
+    """The attribute that holds a layer, and the names of its containers."""
     classes = {module.path: module.class_name for module in context.profile.modules}
     found: set[str] = set()
     path = layer.path
@@ -56,7 +57,7 @@ def _names(context: RewriteContext, layer: ModuleFact) -> set[str]:
 
 
 def _check_call(module: Module, call: ast.Call) -> None:
-    """The layer goes into no function that works on its weight."""
+    """Refuses if the layer is passed to a function that works on its weight."""
     around = module.parents[call]
     if isinstance(around, ast.Call) and _takes_a_layer(module, around):
         message = f"`{text_of(around.func)}` works on the weight of the layer that is made here"
@@ -69,7 +70,7 @@ def _takes_a_layer(module: Module, call: ast.Call) -> bool:
 
 
 def _check_part(module: Module, node: ast.Attribute, names: set[str], kind: str) -> None:
-    """The weight or a size of something; of a layer that is to be replaced it is refused."""
+    """Refuses the use of a weight or a size if it may belong to a layer that is to be replaced."""
     owner = node.value
     while isinstance(owner, ast.Subscript):
         owner = owner.value
@@ -81,7 +82,7 @@ def _check_part(module: Module, node: ast.Attribute, names: set[str], kind: str)
         case ast.Name() if node.attr == "bias":
             safe = not _needs_biases(module, node) or _is_another(module, owner, names, kind)
         case ast.Name():
-            # A size of that name may be of a configuration.
+            # A size of that name may belong to a configuration.
             safe = (
                 node.attr != "weight" or _is_asked(module, owner) or _is_another(module, owner, names, kind)
             )
@@ -100,7 +101,7 @@ def _word(attribute: str) -> str:
 
 
 def _is_asked(module: Module, name: ast.Name) -> bool:
-    """True if the function around asks of which class the object is."""
+    """True if the enclosing function tests the class of the object."""
     ground = next(each for each in module.around(name) if isinstance(each, Function | ast.Module))
     for node in ast.walk(ground):
         match node:
@@ -115,7 +116,7 @@ def _is_asked(module: Module, name: ast.Name) -> bool:
 
 
 def _needs_biases(module: Module, node: ast.Attribute) -> bool:
-    """True if a bias is used as a tensor, for linear layers among others, and the code does not ask if there is one."""
+    """True if code uses a bias as a tensor, of linear layers too, without testing that there is one."""
     user = module.parents[node]
     filled = isinstance(user, ast.Call) and "init" in qualified_name(module, user.func).split(".")
     if not filled and not isinstance(user, ast.Attribute):
@@ -128,13 +129,13 @@ def _needs_biases(module: Module, node: ast.Attribute) -> bool:
     tests = [each.test for each in around if isinstance(each, ast.If)]
     if any(_asks_for_bias(test) for test in tests):
         return False
-    # The nearest test of a class decides, of an `elif` the one that it stands in.
+    # The nearest test of a class decides; for an `elif` it is the test of that branch.
     classes = next((text for text in map(ast.unparse, tests) if _OF_CLASSES.search(text)), "")
     return not classes or "Linear" in classes
 
 
 def _asks_for_bias(test: ast.expr) -> bool:
-    """True if a test reads the bias of an object; ``hasattr`` is true of one without a bias as well."""
+    """True if a test reads the bias of an object; ``hasattr`` is also true for an object without a bias."""
     for part in ast.walk(test):
         match part:
             case ast.Attribute(attr="bias"):
@@ -147,7 +148,7 @@ def _asks_for_bias(test: ast.expr) -> bool:
 
 
 def _is_another(module: Module, name: ast.Name, names: set[str], kind: str) -> bool:
-    """True if a name is only ever given layers of other classes of PyTorch, or attributes of other names."""
+    """True if a name only stands for layers of other PyTorch classes, or attributes of other names."""
     known = module.scope(name).lookup(name.id)
     bindings = known[1] if known is not None else []
     given: list[ast.expr] = []
@@ -173,7 +174,7 @@ def _is_other(module: Module, value: ast.expr, names: set[str], kind: str) -> bo
 
 
 def _check_read(module: Module, node: ast.Attribute) -> None:
-    """A layer, or what holds it, gets no second name, and goes into no function that works on its weight."""
+    """Refuses if a layer, or its container, gets a second name or is passed to a function that uses its weight."""
     inner: ast.AST = node
     around = module.parents[inner]
     while isinstance(around, ast.Subscript) and around.value is inner:
@@ -189,7 +190,7 @@ def _check_read(module: Module, node: ast.Attribute) -> None:
 
 
 def _check_texts(context: RewriteContext, names: set[str]) -> None:
-    """No text names a weight of the layers, such as the key of a state."""
+    """Refuses a text that names a weight of the layers, such as the key of a state."""
     if not names:
         return
     joined = "|".join(map(re.escape, sorted(names)))

@@ -22,9 +22,9 @@ def layer_class(module: Module, callee: ast.expr) -> str:
 def layer_calls(
     context: RewriteContext, layers: Iterable[ModuleFact]
 ) -> tuple[tuple[Module, ast.Call, ModuleFact], ...]:
-    """The calls that made these layers, each once with one of the layers that it made.
+    """The calls that made these layers, each once with one of its layers.
 
-    Raises RewriteRefused where one of them was made in a way that cannot be read.
+    Raises RewriteRefused if one of the layers was made in a way that cannot be read.
     """
     found: dict[tuple[str, int, int], tuple[Module, ast.Call, ModuleFact]] = {}
     for layer in layers:

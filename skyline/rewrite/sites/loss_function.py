@@ -1,4 +1,4 @@
-"""The forward pass and the loss of an iteration as a function of the model: what it reads, binds and gives."""
+"""The forward pass and the loss of an iteration as a function of the model: its reads, bindings and result."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _VALUES = {"item", "tolist", "numpy"}
 class LossFunction:
     """Statements that can be the body of a function of the model.
 
-    ``read`` are the names that they bind and code outside reads, without the loss; ``loss_read`` is whether code other
-    than the backward pass reads the loss.
+    ``read`` are the names that they bind and outside code reads, without the loss; ``loss_read`` is True if
+    code other than the backward pass reads the loss.
     """
 
     site: ForwardSite
@@ -30,7 +30,7 @@ class LossFunction:
 
 
 def loss_function(site: ForwardSite) -> LossFunction:
-    """The forward pass as such a function; raises RewriteRefused where it is none."""
+    """The forward pass as such a function; raises RewriteRefused if it cannot be one."""
     module = site.module
     if len(site.calls) != 1:
         message = "The loss takes more than one call of the model, or a function that calls it"
@@ -53,7 +53,7 @@ def loss_function(site: ForwardSite) -> LossFunction:
 
 
 def _check_block(site: ForwardSite) -> None:
-    """The statements have lines of their own, in the block that ends in the backward pass."""
+    """Refuses unless the statements have lines of their own, in the block that ends in the backward pass."""
     module, back = site.module, site.backward
     suite = suite_of(module, site.statements[0])
     if back.statement not in suite or not isinstance(back.statement, ast.Expr):
@@ -93,7 +93,7 @@ def _check_statements(site: ForwardSite, bound: set[str]) -> None:
 
 
 def _rebinds(module: Module, statement: ast.stmt, node: ast.Name, unbound: set[str]) -> bool:
-    """True if a name is read before the statements bind it; names of a comprehension are its own."""
+    """True if a name is read before the statements bind it; a comprehension has its own names."""
     if node.id not in unbound or isinstance(node.ctx, ast.Store):
         return False
     found, own = module.scope(node).lookup(node.id), module.scope(statement).lookup(node.id)
@@ -112,7 +112,7 @@ def _bound(module: Module, statement: ast.stmt) -> set[str]:
 
 
 def _flat(statements: tuple[ast.stmt, ...] | list[ast.stmt]) -> list[ast.stmt]:
-    """The statements, with those of a ``with`` in place of it."""
+    """The statements, with each ``with`` replaced by its body."""
     found: list[ast.stmt] = []
     for each in statements:
         if isinstance(each, ast.With) and all(item.optional_vars is None for item in each.items):
@@ -123,7 +123,7 @@ def _flat(statements: tuple[ast.stmt, ...] | list[ast.stmt]) -> list[ast.stmt]:
 
 
 def _read_outside(site: ForwardSite, bound: set[str]) -> list[ast.Name]:
-    """The reads of these names elsewhere that see what the statements bind."""
+    """The reads of these names elsewhere that see the values of the statements."""
     module, first = site.module, site.statements[0]
     scope = module.scope(first)
     inside = {id(node) for statement in site.statements for node in ast.walk(statement)}
@@ -145,7 +145,7 @@ def _read_outside(site: ForwardSite, bound: set[str]) -> list[ast.Name]:
 
 
 def _sees(module: Module, node: ast.Name, chosen: set[int]) -> bool:
-    """False if another statement surely binds the name after the chosen ones, before it is read."""
+    """False if another statement certainly binds the name after the chosen ones, before it is read."""
     function = next((each for each in module.around(node) if isinstance(each, Function)), None)
     statement = statement_of(module, node)
     for each in reversed(preceding(module, statement, function or module.tree)):

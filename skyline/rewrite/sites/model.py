@@ -1,4 +1,4 @@
-"""Where the model is complete: made, moved to its device, and not yet given to the optimizer."""
+"""The place where the model is complete: made, moved to its device, and not yet passed to the optimizer."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _DEPTH_LIMIT = 6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelSite:
-    """The model under its name ``text`` (``model``, ``self.model``) behind ``statement``, the last that makes it.
+    """The model under its name ``text`` (``model``, ``self.model``); ``statement`` is the last one that makes it.
 
-    Code inserted after ``statement`` sees the whole model, before the optimizer takes its parameters.
-    ``value`` is what the name was bound to there first, where it was bound by an assignment in that statement.
+    Code inserted after ``statement`` sees the complete model, before the optimizer takes its parameters.
+    ``value`` is the first value of the name, if that statement assigns it.
     """
 
     module: Module
@@ -37,7 +37,7 @@ class ModelSite:
 
 
 def model(context: RewriteContext) -> ModelSite:
-    """The model whose parameters the optimizer trains; raises RewriteRefused where it is unknown."""
+    """The model whose parameters the optimizer trains; raises RewriteRefused if it is unknown."""
     sites: dict[tuple[str, str, int], ModelSite] = {}
     for module, call in optimizer_calls(context):
         owners = _owners(module, call)
@@ -71,7 +71,7 @@ def _owners(module: Module, call: ast.Call) -> list[tuple[Module, ast.expr, ast.
                     if dotted(owner):
                         found.setdefault(dotted(owner), (module, owner, statement))
                 case ast.Name(ctx=ast.Load()):
-                    # ``params = [p for p in model.parameters() …]`` and parameter groups made beforehand.
+                    # ``params = [p for p in model.parameters() …]`` and parameter groups that are made before.
                     known = module.scope(child).lookup(child.id)
                     for binding in known[1] if known else ():
                         here = known is not None and known[0] is module.scope(call)
@@ -85,7 +85,7 @@ def _owners(module: Module, call: ast.Call) -> list[tuple[Module, ast.expr, ast.
 def _outer_ones(
     owners: list[tuple[Module, ast.expr, ast.stmt]],
 ) -> list[tuple[Module, ast.expr, ast.stmt]]:
-    """Without parts of others: ``model.head`` and ``model.body`` are both of ``model``."""
+    """The owners without parts of others: ``model.head`` and ``model.body`` both belong to ``model``."""
     roots: dict[str, tuple[Module, ast.expr, ast.stmt]] = {}
     for module, owner, statement in owners:
         node = owner
@@ -100,7 +100,7 @@ def _outer_ones(
 def _complete(
     context: RewriteContext, module: Module, owner: ast.expr, at: ast.stmt, depth: int
 ) -> ModelSite:
-    """The last statement before ``at`` that makes ``owner``, looked for in the callers where it is a parameter."""
+    """The last statement before ``at`` that makes ``owner``; the callers are searched if it is a parameter."""
     text = ast.unparse(owner)
     last: tuple[ast.stmt, ast.expr | None] | None = None
     function = next((each for each in module.around(at) if isinstance(each, Function)), None)
@@ -124,7 +124,7 @@ def _complete(
 
 
 def makes(statement: ast.stmt, text: str) -> tuple[bool, ast.expr | None]:
-    """True if a statement binds the model or changes it in place, and what it binds it to."""
+    """True if a statement binds the model or changes it in place, and the value that it binds."""
     for node in ast.walk(statement):
         if isinstance(node, Function | ast.ClassDef):
             return False, None
@@ -165,7 +165,7 @@ def _in_caller(
     ]
     found: dict[tuple[str, str, int], ModelSite] = {}
     for site in sites:
-        if position == -1:  # ``self``: the object that the method is called on
+        if position == -1:  # ``self``: the object of the method call
             given = site.call.func.value if isinstance(site.call.func, ast.Attribute) else None
         else:
             given = passed(site.call, name, position).value
@@ -187,7 +187,7 @@ def _at_top(module: Module, text: str, owner: ast.expr) -> ModelSite:
 
 
 def _in_class(module: Module, function: Function, text: str, owner: ast.Attribute) -> ModelSite:
-    """An attribute that another method of the class binds, once."""
+    """The site for an attribute that another method of the class binds, once."""
     around = module.parents.get(function)
     stores = [
         (method, statement)

@@ -1,4 +1,4 @@
-"""Every place where the program uses the trained model from its site on, under whatever name it has there."""
+"""All later uses of the trained model in the program, under all its names."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ _CONTAINERS = (ast.Dict, ast.List, ast.Set, ast.Tuple, ast.Starred, ast.Yield, a
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Holder:
-    """A name for the model: ``text`` in ``scope``, from behind ``since`` on (None: everywhere).
+    """A name for the model: ``text`` in ``scope``, after ``since`` (None: everywhere).
 
-    ``function`` is the one whose parameter it is, if it is one. For ``self.model`` the scope is that of the class.
+    ``function`` is the function whose parameter it is, if any. For ``self.model`` the scope is the scope of
+    the class.
     """
 
     module: Module
@@ -36,7 +37,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelUse:
-    """One expression that is the model. ``handed_to`` is the call of a library that gets it as an argument."""
+    """One expression that is the model. ``handed_to`` is the library call that takes it as an argument."""
 
     holder: Holder
     node: ast.expr
@@ -49,7 +50,7 @@ class ModelUse:
 
     @property
     def parent(self) -> ast.AST:
-        """The expression or statement that the model is part of."""
+        """The expression or statement around the model."""
         return self.module.parents[self.node]
 
     @property
@@ -59,10 +60,10 @@ class ModelUse:
 
 
 def model_uses(context: RewriteContext, site: ModelSite) -> tuple[ModelUse, ...]:
-    """All uses of the model behind its site.
+    """All uses of the model after its site.
 
     Raises:
-        RewriteRefused: the model goes into a container, or to where it cannot be followed.
+        RewriteRefused: the model is put into a container, or cannot be followed.
     """
     search = _Search(context)
     search.name(site.module, ast.parse(site.text, mode="eval").body, site.statement)
@@ -85,7 +86,7 @@ class _Search:
         return tuple(self._uses.values())
 
     def name(self, module: Module, target: ast.expr, since: ast.stmt) -> None:
-        """Another name for the model, which ``since`` binds."""
+        """Adds another name for the model, which ``since`` binds."""
         text, at = dotted(target), module.scope(since)
         if isinstance(target, ast.Attribute) and text.count(".") == 1 and text.startswith("self."):
             around = next((each for each in module.around(since) if isinstance(each, ast.ClassDef)), None)
@@ -108,7 +109,7 @@ class _Search:
         self._waiting.append(holder)
 
     def _follow(self, module: Module, node: ast.expr) -> ast.Call | None:
-        """Further names that the model gets here; the call of a library that it is handed to."""
+        """Adds the names that the model gets here; returns the library call that it is passed to."""
         parent = module.parents[node]
         match parent:
             case ast.Call() if parent.func is not node:
@@ -149,7 +150,7 @@ class _Search:
         return None if functions else call
 
     def _functions(self, module: Module, call: ast.Call) -> list[tuple[Module, Function]]:
-        """The functions that a call carries out: of a class its constructor, of an object its forward."""
+        """The functions that a call runs: for a class its constructor, for an object its ``forward``."""
         found: list[tuple[Module, Function]] = []
         for each in self._context.resolver.meant(call.func, Frame(module, module.scope(call)), ROUTE):
             match each:
@@ -188,7 +189,7 @@ def _methods(found: ClassFound, name: str) -> list[tuple[Module, Function]]:
 
 
 def _reads(holder: Holder) -> list[ast.expr]:
-    """The expressions that read the name where it is the model."""
+    """The expressions that read the name while it stands for the model."""
     module, found = holder.module, list[ast.expr]()
     for node in module.nodes:
         if isinstance(node, ast.Name) and node.id == holder.text and isinstance(node.ctx, ast.Load):
@@ -208,14 +209,14 @@ def _reads(holder: Holder) -> list[ast.expr]:
 
 
 def _is_before(module: Module, node: ast.expr, since: ast.stmt | None) -> bool:
-    """True if an expression is evaluated before the model has this name, or in the statement that gives it the name."""
+    """True if an expression is evaluated before the model gets this name, or in the statement that names it."""
     if since is None or module.scope(node) is not module.scope(since):
         return False
     return (node.lineno, node.col_offset) < (since.end_lineno or since.lineno, since.end_col_offset or 0)
 
 
 def _check_reached_from_inside(context: RewriteContext, owner: ast.ClassDef, text: str) -> None:
-    """Refuses ``trainer.model.x`` and ``trainer.model(x)``: which object that is takes the run to tell."""
+    """Refuses ``trainer.model.x`` and ``trainer.model(x)``: only the run could tell which object that is."""
     name = text.removeprefix("self.")
     for module, node in context.program.nodes_of(ast.Attribute):
         if node.attr != name or dotted(node) == text or isinstance(node.ctx, ast.Store):

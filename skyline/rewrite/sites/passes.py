@@ -1,4 +1,4 @@
-"""The passes of an iteration: its calls of model, backward pass and optimizer, and where optimizers are made."""
+"""The passes of an iteration: the calls of model, backward pass and optimizer, and of constructors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OPTIMIZER_WORDS = {"optimizer", "optimizers", "optim", "opt", "scaler", "solver
 class StepSite:
     """``optimizer.step()`` or ``optimizer.zero_grad()`` in an iteration.
 
-    ``optimizer`` is the object stepped; ``scaler`` the gradient scaler of ``scaler.step(optimizer)``, None without.
+    ``optimizer`` is the object that steps; ``scaler`` is the gradient scaler of ``scaler.step(optimizer)``, if any.
     """
 
     region: Region
@@ -37,7 +37,7 @@ class StepSite:
 
     @property
     def has_closure(self) -> bool:
-        """True if the step evaluates the loss by itself, through a function that it is given."""
+        """True if the step evaluates the loss itself, through a function that it takes."""
         given = len(self.call.args) + len(self.call.keywords)
         return given > (0 if self.scaler is None else 1)
 
@@ -62,7 +62,7 @@ def steps(context: RewriteContext, within: Iteration | None = None) -> tuple[Ste
 
 
 def _is_optimizer(region: Region, call: ast.Call, named: set[str], text: str, made: set[str]) -> bool:
-    """True if what steps is an optimizer or its scaler: by its name, by what made it, or for want of anything else."""
+    """True if an object that steps is an optimizer or its scaler: by name, by its constructor, or by default."""
     if text in made or named & _OPTIMIZER_WORDS:
         return not named & {"scheduler", "sched"}
     if named & OTHER_STEPPERS or text == "self":
@@ -72,7 +72,7 @@ def _is_optimizer(region: Region, call: ast.Call, named: set[str], text: str, ma
 
 
 def _optimizer_names(context: RewriteContext) -> set[str]:
-    """The targets to which results of optimizer constructors are assigned."""
+    """The names that get the results of optimizer constructors."""
     return {
         ast.unparse(target)
         for module, node in context.program.nodes_of(ast.Assign)
@@ -82,7 +82,7 @@ def _optimizer_names(context: RewriteContext) -> set[str]:
 
 
 def step(context: RewriteContext, within: Iteration | None = None) -> StepSite:
-    """The one step of an iteration; raises RewriteRefused where there is none, or more than one."""
+    """The one step of an iteration; raises RewriteRefused if there is none, or more than one."""
     sites = steps(context, within)
     if not sites:
         raise RewriteRefused(
@@ -100,7 +100,7 @@ def step(context: RewriteContext, within: Iteration | None = None) -> StepSite:
 
 
 def zero_grads(context: RewriteContext, within: Iteration | None = None) -> tuple[StepSite, ...]:
-    """Every ``zero_grad()`` in an iteration, of optimizers and of modules; maybe none."""
+    """Every ``zero_grad()`` of optimizers and modules in an iteration; maybe none."""
     return tuple(
         StepSite(region, call, statement_of(region.module, call), call.func.value)
         for region, call in (within or iteration(context)).nodes(ast.Call)
@@ -115,8 +115,8 @@ _DRIVERS = {"accelerator", "fabric", "engine", "model_engine", "manager", "boost
 class BackwardSite:
     """One call that starts the backward pass of ``loss``.
 
-    ``scaler`` is the gradient scaler of ``scaler.scale(loss).backward()``, ``driver`` the object of a framework that
-    is asked to do it, as in ``accelerator.backward(loss)``; both are None for plain tensors.
+    ``scaler`` is the gradient scaler of ``scaler.scale(loss).backward()``. ``driver`` is the object of a
+    framework that runs it, as in ``accelerator.backward(loss)``. Both are None for plain tensors.
     """
 
     region: Region
@@ -134,7 +134,7 @@ def backwards(context: RewriteContext, within: Iteration | None = None) -> tuple
 
 
 def backward(context: RewriteContext, within: Iteration | None = None) -> BackwardSite:
-    """The one backward pass of an iteration; raises RewriteRefused where there is none, or more than one."""
+    """The one backward pass of an iteration; raises RewriteRefused if there is none, or more than one."""
     sites = backwards(context, within)
     if not sites:
         raise RewriteRefused("No `backward()` was found in the training loop", file=context.profile.script)
@@ -170,8 +170,8 @@ def optimizer_calls(
 ) -> tuple[tuple[Module, ast.Call], ...]:
     """The calls that made the optimizers which stepped, of these classes of torch.optim (empty: of any).
 
-    ``accept`` picks among the optimizers that the run told of; without a run the only such call is meant. Raises
-    RewriteRefused where one of them is not made by a call that can be read.
+    ``accept`` filters the optimizers recorded in the run; without a run, the only such call is meant. Raises
+    RewriteRefused if one of them was not made by a readable call.
     """
     told = context.profile.optimizers
     facts = [
@@ -235,9 +235,9 @@ _NOT_MODEL = {"criterion", "loss", "scaler", "print", "len", "range", "zip", "en
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ForwardSite:
-    """Neighbouring statements of one block, the call of the model in the first, the loss made in the last.
+    """Neighbouring statements of one block: the first calls the model, the last makes the loss.
 
-    ``calls`` are the calls of models in them, ``loss`` is what the last one binds.
+    ``calls`` are their calls of models, ``loss`` is the target of the last one.
     """
 
     region: Region
@@ -248,12 +248,12 @@ class ForwardSite:
 
     @property
     def module(self) -> Module:
-        """The file that they are in."""
+        """The file of the statements."""
         return self.region.module
 
 
 def forward(context: RewriteContext, within: Iteration | None = None) -> ForwardSite:
-    """The forward pass behind the one backward pass; raises RewriteRefused where it cannot be delimited."""
+    """The forward pass of the one backward pass; raises RewriteRefused if its limits are unknown."""
     within = within or iteration(context)
     site = backward(context, within)
     region, module = site.region, site.region.module
@@ -318,7 +318,7 @@ def _region_of(region: Region, call: ast.Call, module: Module, function: Functio
 
 
 def is_model(context: RewriteContext, region: Region, callee: ast.expr, trained: set[str]) -> bool:
-    """True if what is called is the model: by the optimizer's parameters, by its class, or else by its name."""
+    """True if the callee is the model: by the optimizer's parameters, by its class, or else by its name."""
     name = dotted(callee)
     if not name or set(words(name)) & _NOT_MODEL:
         return False
@@ -350,7 +350,7 @@ def _trained(context: RewriteContext) -> set[str]:
 
 
 def bound_names(statement: ast.stmt) -> set[str]:
-    """The names that a statement, or one inside it, gives a value."""
+    """The names that a statement, or one inside it, binds."""
     found: set[str] = set()
     for node in ast.walk(statement):
         if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
@@ -359,7 +359,7 @@ def bound_names(statement: ast.stmt) -> set[str]:
 
 
 def _read_names(statement: ast.stmt) -> set[str]:
-    """The names that a statement reads; the empty one stands for what has no name."""
+    """The names that a statement reads; the empty name stands for an expression without a name."""
     return {
         dotted(node)
         for node in ast.walk(statement)
@@ -368,7 +368,7 @@ def _read_names(statement: ast.stmt) -> set[str]:
 
 
 def inside_autocast(module: Module, node: ast.AST) -> ast.With | None:
-    """The ``with torch.autocast(…)`` around a node, None without one."""
+    """The ``with torch.autocast(…)`` around a node. None without one."""
     for around in (node, *module.around(node)):
         if isinstance(around, ast.With) and any(
             "autocast" in last_name(item.context_expr.func)

@@ -1,4 +1,4 @@
-"""The call that makes replicas of the model join their gradients, or that hands its arguments on to it."""
+"""The call that makes replicas of the model exchange gradients, or that passes its arguments on to it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skyline.source.program import Module
 
 _CLASS = "DistributedDataParallel"
 _BY_KEYWORD = 5
-"""From here on the places of its arguments differ between versions of PyTorch."""
+"""From this position on, the arguments differ between versions of PyTorch."""
 _HANDED_ON = {
     ("accelerate", "DistributedDataParallelKwargs"): 0,
     ("lightning", "DDPStrategy"): _BY_KEYWORD,
@@ -22,16 +22,16 @@ _HANDED_ON = {
     ("lightning_fabric", "DDPStrategy"): _BY_KEYWORD,
     ("ignite", "auto_model"): 2,
 }
-"""By package and name, calls whose arguments given by name reach the wrapper, and how many others they may have."""
+"""Calls that pass keyword arguments to the wrapper, by package and name, with their positional arguments."""
 _ONLY_REPLICAS = {
     "bucket_cap_mb", "find_unused_parameters", "gradient_as_bucket_view", "static_graph", "broadcast_buffers",
     "process_group",
 }  # fmt: skip
-"""Arguments that nothing but the wrapper takes: with one of them a call is made for several ranks alone."""
+"""Arguments that only the wrapper takes: a call with one of them is made only with several ranks."""
 
 
 def replicas_call(context: RewriteContext) -> tuple[Module, ast.Call]:
-    """The call of ``DistributedDataParallel``; raises RewriteRefused where it is a library's, or one of many."""
+    """The call of ``DistributedDataParallel``; raises RewriteRefused if a library or several calls make it."""
     found = _wrapper_calls(context)
     if len(found) == 1:
         return _checked(*found[0], _BY_KEYWORD)
@@ -43,10 +43,10 @@ def replicas_call(context: RewriteContext) -> tuple[Module, ast.Call]:
 
 
 def replicas_arguments(context: RewriteContext) -> tuple[Module, ast.Call]:
-    """The call whose arguments the wrapper gets: its own, or the one that a framework takes them from.
+    """The call whose arguments the wrapper gets: its own, or the call of a framework that passes them on.
 
     Raises:
-        RewriteRefused: no such call, more than one, or one that also serves where no replicas are made.
+        RewriteRefused: no such call, several, or one that is also made without replicas.
     """
     if not _wrapper_calls(context):
         handing = [
@@ -58,7 +58,7 @@ def replicas_arguments(context: RewriteContext) -> tuple[Module, ast.Call]:
             module, call, positions = handing[0]
             name = ast.unparse(call.func)
             if name.endswith("auto_model") and not any(each.arg in _ONLY_REPLICAS for each in call.keywords):
-                # Outside of a job it hands its arguments to DataParallel, which does not know these.
+                # With one process it passes its arguments to DataParallel, which does not know these.
                 message = (
                     f"`{name}` may also be called where there is one process, which takes no such argument"
                 )
@@ -70,10 +70,10 @@ def replicas_arguments(context: RewriteContext) -> tuple[Module, ast.Call]:
 
 
 def _wrapper_calls(context: RewriteContext) -> list[tuple[Module, ast.Call]]:
-    """Every call of the wrapper; of several, the one that ran where that is known.
+    """Every call of the wrapper; of several, only the one that ran if it is known.
 
     Raises:
-        RewriteRefused: the line that ran is no longer what it was.
+        RewriteRefused: the line that ran has changed.
     """
     fact = context.profile.parallel
     if fact is not None and fact.created_line is not None:
@@ -85,7 +85,7 @@ def _wrapper_calls(context: RewriteContext) -> list[tuple[Module, ast.Call]]:
 
 
 def _calls(context: RewriteContext) -> Iterator[tuple[Module, ast.Call]]:
-    """The calls in the files that ran: a framework's own sources may lie beside the script, and another copy run."""
+    """The calls in files that ran: a framework's sources may lie next to the script while another copy runs."""
     ran = {os.path.realpath(source.path) for source in context.profile.sources}
     for module, call in context.program.nodes_of(ast.Call):
         if module is context.program.script or not ran or os.path.realpath(module.path) in ran:
@@ -106,7 +106,7 @@ def _is_wrapper(module: Module, callee: ast.expr) -> bool:
 
 
 def _handed_on(module: Module, callee: ast.expr) -> int | None:
-    """The number of arguments that such a call may have without names; None for any other callee."""
+    """The number of positional arguments that such a call may have. None for any other callee."""
     name = qualified_name(module, callee)
     return _HANDED_ON.get((name.partition(".")[0], name.rpartition(".")[2]))
 

@@ -1,4 +1,4 @@
-"""Where a script's own settings belong, and where it already makes them."""
+"""The place for a script's settings, and the settings that it already makes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from skyline.source.text import TextEdit, is_text, text_of
 
 
 def calls_of(context: RewriteContext, *names: str) -> list[tuple[Module, ast.Call]]:
-    """Every call in the program of what has one of these full names, such as ``torch.set_num_threads``."""
+    """Every call in the program of a function with one of these full names, such as ``torch.set_num_threads``."""
     return [
         (module, call)
         for module, call in context.program.nodes_of(ast.Call)
@@ -26,7 +26,7 @@ def calls_of(context: RewriteContext, *names: str) -> list[tuple[Module, ast.Cal
 
 
 def assignments_of(context: RewriteContext, name: str) -> list[tuple[Module, ast.Assign]]:
-    """Every assignment in the program to what is called ``name`` in full: ``torch.backends.cudnn.benchmark``."""
+    """Every assignment in the program to the full name ``name``, such as ``torch.backends.cudnn.benchmark``."""
     return [
         (module, node)
         for module, node in context.program.nodes_of(ast.Assign)
@@ -38,10 +38,10 @@ def assignments_of(context: RewriteContext, name: str) -> list[tuple[Module, ast
 def at_start(
     context: RewriteContext, target: str, write: str, *more: str, once: bool = False
 ) -> tuple[TextEdit, ...]:
-    """Lines of settings where the script starts: ``write`` with ``{0}`` for the name of ``target``, then of ``more``.
+    """Adds settings at the script's start: ``write`` with ``{0}`` for the name of ``target``, then of ``more``.
 
-    They go behind the imports. Where they must not be carried out again by worker processes that import the script
-    (``once``) they go under ``if __name__ == "__main__":``, where there is one.
+    They go after the imports. If worker processes that import the script must not run them again (``once``),
+    they go under ``if __name__ == "__main__":``, if there is one.
     """
     module = context.program.script
     body = module.tree.body
@@ -57,16 +57,16 @@ def at_start(
         place, behind = next(each for each in body if not is_text(each)), False
     names = [usable(module, each, place, behind=behind) for each in (target, *more)]
     lines = write.format(*(each.text for each in names)).splitlines()
-    # An import that is added may stand at the same place, and comes before.
+    # An added import may have the same place, and comes before.
     imports = tuple(edit for each in names for edit in each.edits)
     return (*imports, *(insert_after if behind else insert_before)(module, place, *lines))
 
 
 def without_calls(calls: list[tuple[Module, ast.Call]], off: str = "") -> tuple[TextEdit, ...]:
-    """Without the statements that are these calls; refused where one is part of anything larger.
+    """Removes the statements that are these calls; refused if one is part of anything larger.
 
-    In functions and under conditions, where no rewrite adds such a statement, the one thing that a call is given
-    becomes ``off``, where that is known.
+    In functions and under conditions, where no rewrite adds such a statement, the argument becomes ``off``
+    instead, if ``off`` is known.
     """
     found: list[tuple[Module, ast.stmt]] = []
     edits: list[TextEdit] = []
@@ -84,7 +84,7 @@ def without_calls(calls: list[tuple[Module, ast.Call]], off: str = "") -> tuple[
 
 
 def without_assignments(made: list[tuple[Module, ast.Assign]], off: str) -> tuple[TextEdit, ...]:
-    """Without these statements, or with ``off`` for the value; refused where one sets anything else as well.
+    """Removes these statements, or makes ``off`` their value; refused if one sets anything else as well.
 
     See ``without_calls``.
     """
@@ -100,7 +100,7 @@ def without_assignments(made: list[tuple[Module, ast.Assign]], off: str) -> tupl
 
 
 def _is_at_top(module: Module, statement: ast.AST | None) -> bool:
-    """True if a statement is one of the file's own."""
+    """True if a statement is at the top level of its file."""
     return statement is not None and module.parents.get(statement) is module.tree
 
 
@@ -114,7 +114,7 @@ def _without(statements: list[tuple[Module, ast.stmt]]) -> tuple[TextEdit, ...]:
 
 
 def _last_import(module: Module) -> ast.stmt | None:
-    """The last import that the file begins with, one that is tried or made on a condition included."""
+    """The last of the imports at the start of the file, including those under ``try`` or a condition."""
     last: ast.stmt | None = None
     for each in module.tree.body:
         if isinstance(each, ast.Import | ast.ImportFrom):

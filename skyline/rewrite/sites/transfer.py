@@ -1,4 +1,4 @@
-"""Where the batch is moved to the device: ``.to(device)`` and ``.cuda()`` in the training loop."""
+"""The moves of the batch to the device: ``.to(device)`` and ``.cuda()`` in the training loop."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _root(node: ast.expr) -> str | None:
 
 
 def _is_made_here(region: Region, name: str) -> bool:
-    """True if a name is bound in the region itself: by the loop's header, its body, a comprehension, as parameter."""
+    """True if the region itself binds a name: in the loop's header or body, a comprehension, or as a parameter."""
     for node in ast.walk(region.node):
         match node:
             case ast.Name(id=bound, ctx=ast.Store()) | ast.arg(arg=bound) if bound == name:

@@ -1,4 +1,4 @@
-"""Proof that a model may have more rows and outputs than there are words: who else takes their number for its sizes."""
+"""Proof that a model may have more rows and outputs than words: no other code depends on the number of words."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ _SHAPING = {"view", "reshape", "expand", "unflatten", "one_hot", "zeros", "ones"
 _HARMLESS = {
     "print", "format", "isinstance", "info", "debug", "warning", "log", "str", "repr", "randint", "range",
 }  # fmt: skip
-"""Calls to which a number of words may go, whatever the layers have."""
+"""Calls that may take a number of words, whatever the sizes of the layers."""
 _TRANSPARENT, _SELECTING = {"int"}, {"max", "min"}
 _MADE = (ast.Call, ast.BinOp)
 _DRAWING = {"multinomial", "Categorical"}
 _RARELY = 0.01
-"""The share of added outputs up to which one of them may be drawn before the model learns that they are never right."""
+"""The largest share of added outputs at which the model learns in time that they are never right."""
 
 
 def check_outputs(context: RewriteContext, expressions: list[ast.expr], size: int, padded: int) -> None:
-    """Refuse where something else has to agree with the number of outputs that the expressions give to layers.
+    """Refuses if other code has to agree with the number of outputs that the expressions give to layers.
 
-    It goes by names, in the whole program: a variable that is called the same elsewhere counts as this one, and so do
-    all that get their value from it, and all that it gets its value from.
+    The check goes by names in the whole program: a variable of the same name elsewhere counts as this one,
+    and so do variables that get their value from it or give it their value.
     """
     flows = _flows(context)
     names = {name for each in expressions for name in _names_in(each)}
@@ -58,10 +58,10 @@ def check_outputs(context: RewriteContext, expressions: list[ast.expr], size: in
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Flow:
-    """Where a variable, or what is computed, goes: the names that get it, None where that is something else.
+    """The names that get a variable or a computed value; None if it goes to something other than a name.
 
-    ``source`` is the variable's name; ``made`` tells calls and arithmetic that are written alike. ``is_same`` is
-    whether the names get the number itself, not what is computed with it.
+    ``source`` is the variable's name. ``made`` identifies calls and arithmetic that are written alike.
+    ``is_same`` is True if the names get the number itself, not a result computed from it.
     """
 
     module: Module
@@ -84,7 +84,7 @@ def _flows(context: RewriteContext) -> list[_Flow]:
 
 
 def check_drawing(context: RewriteContext, size: int, padded: int) -> None:
-    """Refuse where words are drawn from what the model gives, and many of the outputs would be none."""
+    """Refuses if words are drawn from the model's outputs, and many of the outputs would be no words."""
     if padded - size <= _RARELY * size:
         return
     for module, call in context.program.nodes_of(ast.Call):
@@ -105,9 +105,9 @@ def _is_called(context: RewriteContext, module: Module, function: Function) -> b
 
 
 def _goes_to(context: RewriteContext, module: Module, node: ast.expr) -> tuple[set[str] | None, bool]:
-    """The names that get a number from here, and whether they get just that.
+    """The names that get a number from here, and whether they get the number itself.
 
-    None in the place of names where it goes to something that may have to agree with layers.
+    The names are None if the number goes to something that may have to agree with layers.
     """
     inner: ast.AST = node
     is_same = True
@@ -182,7 +182,7 @@ def _name_of(node: ast.expr) -> str:
 
 
 def parameter_of(context: RewriteContext, call: ast.Call, given: ast.AST) -> str:
-    """The parameter name in the program's own function or class; empty for foreign ones."""
+    """The parameter name in the program's own function or class; empty for a library's."""
     name = last_name(call.func)
     if dotted(call.func) == "dict" and isinstance(given, ast.keyword):
         return given.arg or ""

@@ -18,7 +18,7 @@ _CAREFUL_BYTES = 64
 _MOST_PACKED = 100
 """Packed traces take a tenth to a thirtieth of their size. A higher ratio than this is not a trace."""
 _ALWAYS_UNPACKED_BYTES = 128 << 20
-"""Bytes that are unpacked of any file; the ratio of a short file is not conclusive."""
+"""Number of bytes that are unpacked from any file: the ratio of a short file is not conclusive."""
 _GZIP_WINDOW = 31  # zlib's code for a gzip header with the largest window
 
 # Common wrong files by their first bytes, with the advice for each.

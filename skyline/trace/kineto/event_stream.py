@@ -83,7 +83,8 @@ class ExactEvent(msgspec.Struct, gc=False):
 
 
 _LONGEST_STRETCH = 2 << 20
-"""The events of a longer one do not fit into the caches of a processor, and take half as long again."""
+"""Longest chunk in bytes. The events of a longer one do not fit into the processor's caches and take 1.5
+times as long."""
 _SEEN_FOR_TIMES = 8 << 20
 _SHORTEST_STRETCH = 32 << 10
 _LONGEST_EVENT = 2 << 20

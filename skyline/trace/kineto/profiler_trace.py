@@ -120,8 +120,7 @@ class ProfilerTrace:
     size_bytes: NDArray[np.int64]
     """Bytes moved by a copy or fill; 0 if unknown."""
     occupancy: NDArray[np.float32]
-    """Of a kernel, the profiler's estimate of the warps in residence over the most that fit, in percent; below 0 if
-    unknown."""
+    """The profiler's estimate of a kernel's resident warps, in percent of the maximum. Below 0 if unknown."""
     python_module: NDArray[np.int64]
     """Number of the called ``nn.Module`` instance; -1 if the function is not a module's call."""
     stack: NDArray[np.int32]

@@ -201,8 +201,8 @@ def _order(
 ) -> NDArray[np.intp]:
     """Sort by start, then longest first, then outermost first; operators of equal spans by their beginning.
 
-    Profilers of 2021 write an event when it ends, so that of two with equal spans the inner one comes first in the
-    file. The profiler's own numbers follow the order of beginning.
+    Profilers of 2021 write an event when it ends. Of two events with equal spans, the inner one therefore comes first
+    in the file. The profiler's own numbers follow the order of beginning.
     """
     began = np.where(category == Category.PYTHON, python_id, 0)
     numbered = (category == Category.CPU_OP) | (category == Category.ANNOTATION)

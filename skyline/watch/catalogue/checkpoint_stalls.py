@@ -20,7 +20,7 @@ class CheckpointStalls:
         if len(course.saves) < self.saves or not course.elapsed_s:
             return None
         saving = sum(one.seconds for one in course.saves)
-        # Windows contain the saves that happened in them; the latest one may not have ended yet.
+        # Windows contain the saves that happened in them; the latest window may not have ended yet.
         elapsed = max(course.elapsed_s, saving)
         if saving < self.share * elapsed:
             return None

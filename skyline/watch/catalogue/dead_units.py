@@ -11,7 +11,7 @@ from skyline.watch.rule import Alert
 
 @dataclass(frozen=True, slots=True)
 class DeadUnits:
-    """The share of units of one layer without a positive output in a batch, in each of the last ``samples`` samples."""
+    """The share of a layer's units without a positive output in a batch, in each of the last ``samples`` samples."""
 
     share: float = 0.5
     samples: int = 3

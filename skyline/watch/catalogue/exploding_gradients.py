@@ -14,7 +14,7 @@ _LEAST_BEFORE = 5
 
 @dataclass(frozen=True, slots=True)
 class ExplodingGradients:
-    """Compares the norm of all gradients with its median over the ``samples`` samples before."""
+    """Compares the norm of all gradients with its median over the previous ``samples`` samples."""
 
     factor: float = 100.0
     samples: int = 50

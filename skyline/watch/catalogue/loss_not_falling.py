@@ -9,12 +9,12 @@ from skyline.watch.course import Course, mean
 from skyline.watch.rule import Alert
 
 _START = 3
-"""Windows that give the loss at the start."""
+"""Number of windows that give the loss at the start."""
 
 
 @dataclass(frozen=True, slots=True)
 class LossNotFalling:
-    """Compares means of the loss: over the last ``windows`` windows with the start, and with the lowest before.
+    """Compares mean losses: the last ``windows`` windows with the start, and with the lowest earlier mean.
 
     Runs with several optimizers are ignored: the losses of a GAN need not fall.
     """

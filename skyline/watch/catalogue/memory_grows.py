@@ -17,7 +17,7 @@ _BLOCKS = 8
 class MemoryGrows:
     """The medians of eight parts of the last ``readings`` readings grow, by ``share`` and ``mb`` in total.
 
-    The first readings count only while there are no later ones: memory grows at every start.
+    The first readings count only while there are no later ones, since memory grows at every start.
     """
 
     share: float = 0.1

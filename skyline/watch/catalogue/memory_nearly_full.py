@@ -10,7 +10,7 @@ from skyline.watch.rule import Alert
 
 @dataclass(frozen=True, slots=True)
 class MemoryNearlyFull:
-    """Less than ``free`` of the memory is free in each of the last ``readings`` readings, for any user of the rest."""
+    """Less than ``free`` of the memory is free in each of the last ``readings`` readings, whoever uses the rest."""
 
     free: float = 0.05
     readings: int = 3

@@ -13,7 +13,7 @@ from skyline.watch.rule import Alert
 class Overfitting:
     """The last ``validations`` losses without gradients are above the lowest by ``rise``.
 
-    A validation loss is one that a loss function of ``torch.nn`` gives while gradients are off.
+    A validation loss is the result of a loss function of ``torch.nn`` while gradients are off.
     """
 
     rise: float = 0.02

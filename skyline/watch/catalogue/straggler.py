@@ -11,7 +11,7 @@ from skyline.watch.rule import Alert
 
 @dataclass(frozen=True, slots=True)
 class Straggler:
-    """Compares the time before backward passes, in which ranks do not wait for each other, with the other ranks."""
+    """Compares a rank's time before backward passes, in which ranks do not wait for each other, with the others'."""
 
     slower: float = 0.3
     share: float = 0.05

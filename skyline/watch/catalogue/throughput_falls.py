@@ -14,14 +14,14 @@ from skyline.watch.records import Window
 from skyline.watch.rule import Alert, Note
 
 _WARM_UP = 4
-"""Windows left out at the start."""
+"""Number of windows left out at the start."""
 
 
 @dataclass(frozen=True, slots=True)
 class ThroughputFalls:
-    """Compares the last ``windows`` windows with the fastest earlier ones of that number, by their medians.
+    """Compares the medians of the last ``windows`` windows and of the fastest earlier ones of that number.
 
-    If other programs took the processors, it is a note, not an alert.
+    If other programs took the processors, the result is a note, not an alert.
     """
 
     slower: float = 0.3
@@ -73,12 +73,12 @@ class ThroughputFalls:
 
 
 def _computed_ms(block: list[Window]) -> float:
-    """Processor time of an iteration in ms; 0 if unknown. If it is as before, waits or other programs are the cause."""
+    """Processor time of an iteration in ms; 0 if unknown. If it is unchanged, waits or other programs are the cause."""
     return 1e3 * median([(window.processor_s or 0.0) / window.iterations for window in block])
 
 
 def _busier_half(course: Course, block: list[Window]) -> MachineLoad | None:
-    """The mean of the readings with most load by others, since a median is slow if half of the windows are."""
+    """The mean of the half of the readings with most load by others: a median is slow if half of the windows are."""
     loads = course.loads_between(block[0].iteration, block[-1].iteration)
     loads.sort(key=lambda one: -one.others_cores)
     half = loads[: -(-len(loads) // 2)]
@@ -89,17 +89,18 @@ def _busier_half(course: Course, block: list[Window]) -> MachineLoad | None:
 
 
 def _taken(load: MachineLoad | None) -> str:
-    """The part of the machine that others take, in words; empty if they leave room, or it is unknown."""
+    """The share of the machine that others take, in words; empty if they leave room, or if it is unknown."""
     if load is None or not load.busy:
         return ""
     return f"other programs take {format_share(load.others_cores / load.cores)} of the machine"
 
 
 def _without_others(course: Course, load: MachineLoad | None, *blocks: list[Window]) -> list[float] | None:
-    """The time of an iteration in each block without the part in which other programs had its processor.
+    """The time of an iteration in each block, without the part in which other programs used its processor.
 
-    None if they leave room on the machine, or if something is unknown. While the thread that trains is ready and has no
-    processor, other programs and further threads of the run have it, each in proportion to its processor time.
+    None if they leave room on the machine, or if something is unknown. While the training thread is ready but
+    has no processor, other programs and further threads of the run use it, each in proportion to its
+    processor time.
     """
     if load is None or not load.busy:
         return None
@@ -120,7 +121,7 @@ def _without_others(course: Course, load: MachineLoad | None, *blocks: list[Wind
 
 
 def _longest_s(course: Course, block: list[Window]) -> float:
-    """Of several ranks the longest delay of an iteration, for which the others wait."""
+    """The longest delay of an iteration among several ranks, for which the others wait."""
     first, last = block[0].iteration, block[-1].iteration
     of_peers = (
         _delays_s([one for one in peer.windows if first <= one.iteration <= last]) for peer in course.peers
@@ -129,7 +130,7 @@ def _longest_s(course: Course, block: list[Window]) -> float:
 
 
 def _delays_s(windows: Iterable[Window]) -> list[float]:
-    """Time of an iteration in which the thread that trains was ready and had no processor, where it is known."""
+    """The time per iteration in which the training thread was ready but had no processor, if known."""
     return [one.delayed_s / one.iterations for one in windows if one.delayed_s is not None]
 
 

@@ -1,4 +1,4 @@
-"""The gradients of a layer are a vanishing part of those of another."""
+"""The gradients of a layer are vanishingly small compared with another layer's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from skyline.watch.rule import Alert
 class VanishingGradients:
     """The root mean square of a weight's gradient relative to the largest one, in the last ``samples`` samples.
 
-    Biases are ignored: those before a normalization have no gradient by design.
+    Biases are ignored: a bias before a normalization has no gradient by design.
     """
 
     ratio: float = 1e-6

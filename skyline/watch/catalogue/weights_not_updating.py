@@ -8,7 +8,7 @@ from skyline.watch.records import Sample
 from skyline.watch.rule import Alert
 
 _LEAST_GRADIENT = 1e-5
-"""Gradient that counts, relative to the largest: a bias before a normalization has rounding errors for a gradient."""
+"""The least gradient that counts, relative to the largest: a bias before a normalization has only rounding errors."""
 
 
 @dataclass(frozen=True, slots=True)

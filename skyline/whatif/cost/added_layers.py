@@ -1,4 +1,4 @@
-"""The calls that a layer brings which is put behind another one: its operators, and the way to each of them."""
+"""The calls that an added layer needs: its operators, and the time between them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from skyline.whatif.subject import Subject
 
 
 def called_twice(subject: Subject, graph: Graph, layers: Sequence[Replaced], chosen: Indices) -> Graph:
-    """The host calls two layers in place of one: what is between operators, and on a GPU operators and launches."""
+    """The graph with two layer calls in place of one: twice the gaps, on a GPU also the operators and launches."""
     if subject.on_gpu:
         host = tasks_of(graph, layers, kind=HOST, phase=(Phase.FORWARD, Phase.BACKWARD))
         return scale(graph, host, 2.0, gaps=True)
@@ -26,11 +26,12 @@ def called_twice(subject: Subject, graph: Graph, layers: Sequence[Replaced], cho
 
 
 def with_layer_behind(subject: Subject, graph: Graph, layers: Sequence[Replaced], chosen: Indices) -> Graph:
-    """As ``called_twice``, of layers with a linear layer behind each, whose product is counted already.
+    """As ``called_twice``, with a linear layer added after each layer; its product is already counted.
 
-    On a processor it brings the operators that linear layers of the recording have next to each product, and each
-    operator is reached in the recorded mean time between the operators of its pass: Python's in the forward pass, the
-    engine's of autograd in the backward pass. Where no linear layer was recorded, it brings those of the first layer.
+    On a CPU, the added layer has the operators that recorded linear layers have next to each product. Each
+    operator adds the recorded mean gap between the operators of its pass: Python's time in the forward pass,
+    the autograd engine's in the backward pass. If no linear layer was recorded, the operators of the first
+    layer are taken.
     """
     changed = called_twice(subject, graph, layers, chosen)
     if subject.on_gpu:
@@ -41,7 +42,7 @@ def with_layer_behind(subject: Subject, graph: Graph, layers: Sequence[Replaced]
     for phase in PASSES:
         own = tasks_of(graph, layers, kind=TaskKind.CPU, phase=phase)
         in_pass = on_main & (tasks.phase == PHASE[phase])
-        # A task of Python alone, or of the engine's, is all gap.
+        # A task of Python or of the engine alone consists of a gap only.
         operators = int((in_pass & (tasks.kind == KIND[TaskKind.CPU]) & (graph.durations > 0)).sum())
         between_us = float(graph.gaps[in_pass].sum()) / max(1, operators)
         linear = _beside_products(subject, graph, phase)
@@ -57,7 +58,7 @@ def with_layer_behind(subject: Subject, graph: Graph, layers: Sequence[Replaced]
 
 
 def with_calls_added(subject: Subject, graph: Graph, chosen: Indices, count: float) -> Graph:
-    """With so many more operators behind each chosen task of a processor, which compute next to nothing."""
+    """The graph with ``count`` more operators after each chosen CPU task, which compute next to nothing."""
     if subject.on_gpu:
         return graph
     gaps = graph.gaps.copy()
@@ -68,7 +69,7 @@ def with_calls_added(subject: Subject, graph: Graph, chosen: Indices, count: flo
 
 
 def _beside_products(subject: Subject, graph: Graph, phase: Phase) -> tuple[float, float] | None:
-    """Time and number of the operators next to each product of the recorded linear layers; None without any."""
+    """The time (µs) and number of operators next to each product of the recorded linear layers; None without any."""
     paths = {module.path for module in subject.script.modules if module.class_name == "Linear"}
     every = tasks_within(graph, paths, kind=TaskKind.CPU, phase=phase)
     products = tasks_within(graph, paths, kind=TaskKind.CPU, phase=phase, work=WorkClass.MATMUL)

@@ -1,11 +1,11 @@
 """Independent steps of a model on workers with cores of their own: list scheduling with the cost of each cut.
 
-Steps go to workers in the order of the longest way behind them (HEFT; Topcuoglu, Hariri, Wu, 2002). A dependency whose
-ends have other workers is cut: it costs a hand-over and its bytes, the weights of the cut in WB-Libra (Ma and others,
-2020), which divides programs among cores.
+Steps are assigned in the order of the longest path after them (HEFT; Topcuoglu, Hariri, Wu, 2002). A
+dependency between different workers is cut: it costs a hand-over and its bytes, as the weights of the cut in
+WB-Libra (Ma and others, 2020), which divides programs among cores.
 
-Each worker is a thread of Python; the script's own thread waits. The threads of the script's operators do not
-sleep meanwhile: OpenMP lets them spin, on cores that the workers need.
+Each worker is a Python thread; the script's own thread waits. The threads of the script's operators do not
+sleep meanwhile: OpenMP lets them spin on cores that the workers need.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from skyline.lazy_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One step in one pass, in µs: on all threads, and on those of one worker.
+    """One step in one pass: its time in µs on all threads (``alone_us``) and on one worker's threads (``apart_us``).
 
-    ``python_us`` of it hold the interpreter, ``memory_us`` keep the way to memory busy: neither is there twice.
-    ``needs`` are the numbers of the steps that it waits for, and ``taken_bytes`` come from them.
+    For ``python_us`` it holds the interpreter, and for ``memory_us`` it keeps the memory bus busy: workers
+    cannot do either in parallel. ``needs`` are the numbers of the steps that it waits for, and
+    ``taken_bytes`` is the size of the data from them.
     """
 
     alone_us: float
@@ -36,9 +37,9 @@ class Work:
 class Workers:
     """Number of workers, and the cost of a dependency between two of them.
 
-    ``call_us`` is Python's for each branch that is given to a worker. Each of them computes on ``threads``;
-    ``spinning`` further threads keep ``cores`` busy, which are without limit where they are 0. With ``kept`` no thread
-    moves to another core.
+    ``call_us`` is Python's time for each branch that is given to a worker. Each worker computes on
+    ``threads`` threads; ``spinning`` further threads keep cores busy. ``cores`` is the number of cores; 0
+    means no limit. With ``kept``, no thread moves to another core.
     """
 
     count: int
@@ -51,13 +52,13 @@ class Workers:
     kept: bool = False
 
     def cut_us(self, taken_bytes: float) -> float:
-        """Of a dependency whose ends have other workers."""
+        """The cost in µs of a dependency between different workers."""
         return self.hand_over_us + taken_bytes / self.bytes_per_us
 
     def beside_spinning_us(self, span_us: float, used: int) -> float:
-        """The time of ``used`` workers, as long as others spin: all threads that are ready share the cores evenly.
+        """The time of ``used`` workers in µs while other threads spin: all ready threads share the cores evenly.
 
-        Where none moves, one worker has half of a core, and the others wait for it.
+        If no thread moves, one worker has half of a core, and the others wait for it.
         """
         ready = used * self.threads + self.spinning
         if not self.spinning or not self.cores or ready <= self.cores:
@@ -68,10 +69,10 @@ class Workers:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Steps that lie between two that all others wait for, and their time on all threads and on the workers.
+    """Steps between two synchronization points, and their time on all threads and on the workers.
 
-    ``limit`` names the bound: ``spinning`` where the steps gain if no thread spins, ``python``, ``memory``, ``branch``
-    for the longest way through them, or ``threads``.
+    ``limit`` names the bound: ``spinning`` if the steps would gain without spinning threads, ``python``,
+    ``memory``, ``branch`` for the longest path through the steps, or ``threads``.
     """
 
     steps: tuple[int, ...]
@@ -79,16 +80,16 @@ class Schedule:
     span_us: float
     limit: str
     used: int
-    """Workers that have a step."""
+    """The number of workers that have a step."""
 
 
 def schedules(works: Sequence[Work], workers: Workers) -> tuple[Schedule, ...]:
-    """One for each stretch of steps that has independent ones; steps that all others wait for have all threads."""
+    """A schedule for each stretch with independent steps; synchronization points run on all threads."""
     return tuple(scheduled(works, stretch, workers) for stretch in stretches([one.needs for one in works]))
 
 
 def stretches(needs: Sequence[frozenset[int]]) -> tuple[tuple[int, ...], ...]:
-    """The steps between those that each other one comes before or behind, where there are several.
+    """The groups of steps between synchronization points, which are ordered relative to every other step.
 
     Raises:
         ValueError: a step needs a later one.
@@ -115,7 +116,7 @@ def stretches(needs: Sequence[frozenset[int]]) -> tuple[tuple[int, ...], ...]:
 
 
 def scheduled(works: Sequence[Work], steps: Sequence[int], workers: Workers) -> Schedule:
-    """The steps on the workers: the one with the longest way behind it first, where it ends soonest."""
+    """The schedule of steps on the workers: the step with the longest path after it first, where it ends soonest."""
     inside = set(steps)
     behind: dict[int, float] = {}
     for step in sorted(steps, reverse=True):
@@ -127,14 +128,15 @@ def scheduled(works: Sequence[Work], steps: Sequence[int], workers: Workers) -> 
     calls = 0
     ends: dict[int, float] = {}
     places: dict[int, int] = {}
-    # Of equal ways the earlier step: what a step needs has a longer way behind it, unless it takes no time.
+    # Ties go to the earlier step: a step that another one needs has a longer path after it, unless it takes
+    # no time.
     for step in sorted(steps, key=lambda one: (-behind[one], one)):
         work = works[step]
         cut_us = workers.cut_us(work.taken_bytes)
         needed = work.needs & inside
         possible: list[tuple[float, int, bool]] = []
         for worker in range(workers.count):
-            # The script's own thread has what came before, and waits.
+            # The script's own thread has the earlier results, and waits.
             start = max(free[worker], cut_us)
             for one in needed:
                 start = max(
@@ -156,7 +158,8 @@ def scheduled(works: Sequence[Work], steps: Sequence[int], workers: Workers) -> 
     }
     limit = max(bounds, key=bounds.__getitem__)
     span = max(span, *bounds.values())
-    # A bound that is not nearly reached is none: then all threads gain as much as several steps at a time.
+    # A bound counts only if it is nearly reached; otherwise all threads gain as much as several steps at a
+    # time.
     close = bounds[limit] >= 0.9 * span
     took = workers.beside_spinning_us(span, len(used))
     named = "spinning" if span < alone <= took else limit if close else "threads"

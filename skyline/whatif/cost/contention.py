@@ -1,4 +1,4 @@
-"""Computing threads and loader workers that want more cores than there are."""
+"""Computing threads and loader workers that together want more cores than there are."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from skyline.graph.threads import ThreadUse
 from skyline.lazy_dataclass import dataclass
 
 USUAL_CROWDING = 1.4
-"""The loss of computing on all cores to a worker that works little, over the worker's work. Handing out the cores in
-turns would make it 1. On a quiet Xeon loops of single operators lost 1 to 1.4 (``benchmarks/worker_contention.py``) and
-three training scripts 1.4 to 1.9; scripts on an EPYC that was shared with others about 1."""
+"""The time that computing on all cores loses to a worker that is rarely busy, relative to the worker's work.
+Fair sharing of the cores would give 1. On a quiet Xeon, loops of single operators lost 1 to 1.4
+(``benchmarks/worker_contention.py``) and three training scripts 1.4 to 1.9; scripts on an EPYC that was
+shared with others lost about 1."""
 _CROWDING = (0.5, 2.0)
-"""Outside of this more work could take less."""
+"""Outside of this range, more work could take less time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Computing:
-    """Work of an iteration apart from loading, with a core for each thread; ``use`` says how much of it is split."""
+    """The work of an iteration without loading, with a core for each thread; ``use`` tells how much of it is split."""
 
     total_us: float
     use: ThreadUse
@@ -26,10 +27,10 @@ class Computing:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """The speed of both sides while all of them want cores; 1 is with a core for everybody.
+    """The speed of script and workers while all of them want cores; 1 if each thread and worker has a core.
 
-    ``slowdown`` is the time that a unit of computing takes, ``worker_speed`` what each worker gets done in a unit
-    of time meanwhile, ``free_speed`` the same while the script waits for a batch.
+    ``slowdown`` is the time that a unit of computing takes. ``worker_speed`` is the work that each worker
+    does in a unit of time meanwhile, ``free_speed`` its work while the script waits for a batch.
     """
 
     slowdown: float
@@ -38,13 +39,14 @@ class Pace:
 
 
 def pace(computing: Computing, *, workers: int, cores: int) -> Pace:
-    """The slowdown of computing and busy workers by each other.
+    """The slowdown that computing threads and busy workers cause each other.
 
-    Three kinds of computing differ. An operator split over threads goes on only while all of them have a core at
-    once, since it ends when its last thread does: the cores are handed out in slices far longer than an operator,
-    each set of runnable threads being equally likely (gang scheduling; Ousterhout, 1982). That is why two threads
-    with one worker on two cores get a third of their speed, not two thirds. Work on one thread soon after a split
-    operator shares the cores with threads that look out for the next one; later work only with the workers.
+    Three kinds of computing differ. An operator split over threads goes on only while all of them have a core
+    at once, since it ends when its last thread does: the cores are handed out in slices far longer than an
+    operator, each set of runnable threads being equally likely (gang scheduling; Ousterhout, 1982). That is
+    why two threads with one worker on two cores get a third of their speed, not two thirds. Work on one
+    thread soon after a split operator shares the cores with threads that spin for the next operator; later
+    work shares them only with the workers.
     """
     threads = computing.threads
     if workers <= 0:
@@ -73,12 +75,12 @@ def contended_us(
     cores: int,
     contention_penalty: float = USUAL_CROWDING,
 ) -> float:
-    """One iteration's time when workers load during a computation that is itself split over threads.
+    """The time of one iteration in µs if workers load during a computation that is split over threads.
 
-    ``load_us`` is one batch's work for one worker alone on a core. With a core for everybody the longer of the two
-    counts. Without, both go at their contended pace until one is done, and the other goes on by itself. A worker that
-    sleeps most of the time has the cores before the threads when it wakes, and takes ``contention_penalty`` times as
-    much from them: the less of the time it works, the more so.
+    ``load_us`` is one batch's work for one worker alone on a core. If there are enough cores, the longer of
+    loading and computing counts. Otherwise, both run at their contended pace until one is done, and the other
+    continues alone. A worker that sleeps most of the time is scheduled before the threads when it wakes, and
+    takes up to ``contention_penalty`` times its work from them: the less it works, the closer to that factor.
     """
     compute_us = computing.total_us
     if workers <= 0:
@@ -99,7 +101,7 @@ def contended_us(
 def uncontended(
     compute_us: float, use: ThreadUse, threads: int, *, load_us: float, workers: int, cores: int
 ) -> Computing:
-    """The computation by itself, of which the time with workers that make such batches is known."""
+    """The computation by itself, inferred from its time with workers that make batches of ``load_us``."""
     low, high = 0.0, compute_us
     for _ in range(40):
         middle = (low + high) / 2
@@ -114,6 +116,6 @@ def uncontended(
 
 
 def _most_us(computing: Computing, workers: int, cores: int) -> float:
-    """Work that the workers get done while the computation goes on and never waits."""
+    """The work in µs that the workers complete during the computation if it never waits."""
     now = pace(computing, workers=workers, cores=cores)
     return computing.total_us * now.slowdown * workers * now.worker_speed

@@ -1,4 +1,4 @@
-"""Embedding tables with dense gradients, and how few of their rows a batch touches."""
+"""Embedding tables with dense gradients, and the few rows of them that a batch touches."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ DENSE_GRADIENTS = (
     "embedding_bag_backward",
 )
 _WORTH_IT = 0.5
-"""A batch that touches more of a table than this gains nothing: rows are then sorted and copied for their own sake."""
+"""If a batch touches a larger share of a table, sparse gradients gain nothing: sorting and copying rows costs
+as much."""
 _VALUE_BYTES = 4
 _INDEX_BYTES = 8
 
@@ -35,8 +36,9 @@ _INDEX_BYTES = 8
 class SparseStep:
     """The cost of an update of touched rows, compared with the dense one.
 
-    ``traffic`` is the time per number over that of the dense update, ``row_us`` what finding a row takes (indices are
-    sorted to add up rows that a batch touches twice), ``calls_us`` Python and the calls, per table.
+    ``traffic`` is the ratio of the time per number to that of the dense update. ``row_us`` is the time to
+    find a row: indices are sorted to add up rows that a batch touches twice. ``calls_us`` is the time of
+    Python and the calls, per table.
     """
 
     traffic: Interval
@@ -48,14 +50,15 @@ SPARSE_STEPS = {
     "SGD": SparseStep(Interval(2.0, 0.5, 4.0), 0.06, 20.0),
     "Adagrad": SparseStep(Interval(1.0, 0.4, 3.0), 0.25, 120.0),
 }
-"""The optimizers of PyTorch that take sparse gradients as they are; times from ``benchmarks/sparse_steps.py``."""
+"""The optimizers of PyTorch that accept sparse gradients; times from ``benchmarks/sparse_steps.py``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """An embedding with dense gradients, of so many rows of ``width`` numbers.
+    """An embedding with dense gradients and ``rows`` rows of ``width`` numbers.
 
-    ``touched`` is how many indices an iteration looks up: no fewer than the rows that it touches.
+    ``touched`` is the number of indices that an iteration looks up, an upper limit for the rows that it
+    touches.
     """
 
     module: ModuleFact
@@ -65,7 +68,7 @@ class Table:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Of its weight and its dense gradient."""
+        """The shape of its weight and of its dense gradient."""
         return self.rows, self.width
 
     @property
@@ -75,12 +78,12 @@ class Table:
 
     @property
     def saved_bytes(self) -> float:
-        """Bytes by which a sparse gradient is smaller."""
+        """The number of bytes by which a sparse gradient is smaller than the dense one."""
         return _VALUE_BYTES * self.width * (self.rows - self.touched) - _INDEX_BYTES * self.touched
 
 
 def tables(profile: Profile) -> tuple[Table, ...]:
-    """The embeddings of the model that could have sparse gradients and have dense ones."""
+    """The embeddings of the model with dense gradients that could have sparse ones."""
     looked_up = _indices_by_module(profile.trace)
     found: list[Table] = []
     for module in profile.modules:
@@ -98,7 +101,7 @@ def tables(profile: Profile) -> tuple[Table, ...]:
 
 
 def sparse_tables(profile: Profile, larger: float = 1.0) -> tuple[Table, ...]:
-    """The embeddings that gain by sparse gradients, with what a batch so much larger looks up in them."""
+    """The embeddings that gain by sparse gradients, with the lookups of a batch ``larger`` times as large."""
     return tuple(
         replace(table, touched=larger * table.touched)
         for table in tables(profile)
@@ -107,12 +110,12 @@ def sparse_tables(profile: Profile, larger: float = 1.0) -> tuple[Table, ...]:
 
 
 def is_table(module: ModuleFact) -> bool:
-    """True if this is one of PyTorch's embeddings, and trains."""
+    """True if this is a trainable embedding of PyTorch."""
     return module.class_name in _CLASSES and module.library and module.trainable
 
 
 def is_shared(profile: Profile, table: Table) -> bool:
-    """True if the weight is that of an output layer too, whose gradient is dense."""
+    """True if an output layer, whose gradient is dense, shares the weight."""
     modules = profile.modules
     outputs = [
         one
@@ -123,12 +126,12 @@ def is_shared(profile: Profile, table: Table) -> bool:
     if not outputs:
         return False
     arrived = _arrivals(profile, table.shape)
-    # Each parameter's gradient is taken in once, however many layers use it.
+    # Each parameter's gradient is accumulated once, however many layers use it.
     return arrived < len(outputs) + len(alike) if arrived else any(not one.parameter_count for one in outputs)
 
 
 def sparse_step_us(table: Table, step: SparseStep, dense_us: float) -> Interval:
-    """Time of one update of the touched rows; ``dense_us`` is that of the whole table now."""
+    """The time of one update of the touched rows, in µs; ``dense_us`` is the present time for the whole table."""
     moving_us = dense_us * table.touched / table.rows
     fixed_us = step.calls_us + step.row_us * table.touched
     return Interval(
@@ -139,12 +142,12 @@ def sparse_step_us(table: Table, step: SparseStep, dense_us: float) -> Interval:
 
 
 def backward_share(table: Table) -> float:
-    """The part of the gradient's making that stays: the rows are written once, and no table is cleared for them."""
+    """The share of the cost of making the gradient that remains: rows are written once, and no table is cleared."""
     return 2 * table.touched / dense_rows(table.rows, table.touched)
 
 
 def cleared_shares(profile: Profile, graph: Graph) -> Times:
-    """By task, the share of a gradient's making that clears the whole table, whatever the batch looks up; else 0."""
+    """The share of each task's time that clears the whole table for a gradient, whatever the batch looks up; else 0."""
     shares = np.zeros(len(graph))
     for table in tables(profile):
         made = select(graph, phase=Phase.BACKWARD, layer=table.module.path, name=DENSE_GRADIENTS)
@@ -153,7 +156,7 @@ def cleared_shares(profile: Profile, graph: Graph) -> Times:
 
 
 def dense_rows(rows: float, touched: float) -> float:
-    """Rows that the making of a dense gradient writes and reads: all are cleared, those touched found and added to."""
+    """Rows written and read to make a dense gradient: all are cleared, touched ones are found and added to."""
     return rows + 3 * touched
 
 
@@ -170,7 +173,7 @@ def _shape_of(module: ModuleFact) -> tuple[object, object]:
 
 
 def _arrivals(profile: Profile, shape: tuple[int, int]) -> int:
-    """Number of gradients of this shape in an iteration, as far as it was recorded."""
+    """The number of recorded gradients of this shape in an iteration."""
     trace = profile.trace
     found = sum(
         record.name.endswith("AccumulateGrad")
@@ -182,7 +185,7 @@ def _arrivals(profile: Profile, shape: tuple[int, int]) -> int:
 
 
 def _indices_by_module(trace: Trace) -> dict[str, float]:
-    """Number of indices that each module looks up in an iteration, by the module's path."""
+    """The number of indices that each module looks up in an iteration, by module path."""
     found: dict[str, float] = {}
     for record in trace.records:
         if record.name not in LOOKUPS or record.shape < 0 or record.module < 0:

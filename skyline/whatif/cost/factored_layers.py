@@ -1,4 +1,4 @@
-"""Layers whose weight becomes the product of two smaller ones: time of products and update, parameters, memory."""
+"""Layers whose weight becomes the product of two smaller weights: time of products and update, parameters, memory."""
 
 from __future__ import annotations
 
@@ -47,67 +47,67 @@ HOST = (TaskKind.CPU, TaskKind.LAUNCH)
 
 @dataclass(frozen=True, slots=True)
 class Replaced(ABC):
-    """A layer whose weights become others."""
+    """A layer whose weights are replaced by other weights."""
 
     module: ModuleFact
 
     @property
     @abstractmethod
     def before(self) -> int:
-        """Numbers of the weights now."""
+        """The number of elements in the present weights."""
 
     @property
     @abstractmethod
     def after(self) -> int:
-        """Numbers of the weights to come."""
+        """The number of elements in the new weights."""
 
     @property
     @abstractmethod
     def largest(self) -> int:
-        """Numbers of the largest tensor to come."""
+        """The number of elements in the largest new tensor."""
 
     @property
     def less(self) -> int:
-        """Parameters that go; below 0 for those that come."""
+        """The number of parameters saved; negative if there are more."""
         return self.before - self.after
 
     @property
     def more_tensors(self) -> int:
-        """Tensors that come, less those that go."""
+        """The number of new tensors minus the number of replaced ones."""
         return 1
 
 
 @dataclass(frozen=True, slots=True)
 class OneWeight(Replaced):
-    """Such a layer with one weight of ``inputs`` x ``outputs`` numbers. The inputs of an embedding are its rows."""
+    """A replaced layer with one weight of ``inputs`` x ``outputs`` elements; an embedding's inputs are its rows."""
 
     inputs: int
     outputs: int
 
     @property
     def before(self) -> int:
-        """Numbers of the weight now."""
+        """The number of elements in the present weight."""
         return self.inputs * self.outputs
 
     @abstractmethod
     def products(self, rows: int) -> tuple[Product, ...]:
-        """The products of a forward pass to come."""
+        """The products of the new forward pass."""
 
 
 @dataclass(frozen=True, slots=True)
 class Factored(OneWeight):
-    """A layer that goes through ``rank`` numbers."""
+    """A layer split into two, with ``rank`` numbers between them."""
 
     rank: int
 
     @property
     def after(self) -> int:
-        """Numbers of both weights to come."""
+        """The number of elements in both new weights."""
         return self.rank * (self.inputs + self.outputs)
 
     @property
     def largest(self) -> int:
-        """Numbers of the larger one of both weights."""
+        """The number of elements in the larger new weight."""
         return self.rank * max(self.inputs, self.outputs)
 
     def products(self, rows: int) -> tuple[Product, ...]:
@@ -129,7 +129,7 @@ class Product:
         return Product(self.rows, self.columns, self.inner), Product(self.inner, self.rows, self.columns)
 
     def work(self, half_rate: float) -> float:
-        """Operations, more of them for a narrow product by as much as a processor is slower in it (Hockney, 1982)."""
+        """Operations, with more counted for a narrow product, in which a processor is slower (Hockney, 1982)."""
         return 2.0 * self.rows * self.inner * self.columns * (1 + half_rate / self.narrowest)
 
     @property
@@ -159,7 +159,7 @@ class Product:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The products of one pass of a layer, now and with other weights."""
+    """The products of one pass of a layer, with the present and with the new weights."""
 
     now: tuple[Product, ...]
     then: tuple[Product, ...]
@@ -167,7 +167,7 @@ class Split:
 
     @classmethod
     def of(cls, layer: OneWeight, rows: int, *, back: bool) -> Split:
-        """Of a pass with so many rows."""
+        """The products of a pass with ``rows`` rows."""
         now = (Product(rows, layer.inputs, layer.outputs),)
         then = layer.products(rows)
         return cls(_both(now), _both(then), back) if back else cls(now, then)
@@ -182,7 +182,7 @@ def _both(products: Iterable[Product]) -> tuple[Product, ...]:
 
 
 def why_not(subject: Subject, layers: Sequence[Replaced], why_none: Callable[[Profile], str]) -> str:
-    """The reason why no layer can be written as two; empty if one of these can."""
+    """The reason why no layer can be split in two; empty if one of these can."""
     if not subject.script.modules:
         return "the layers of the model are not known; profile it again"
     if not layers:
@@ -199,7 +199,7 @@ def offered(
     usual: int,
     possible: Collection[int],
 ) -> Applicability:
-    """A usual rank, with half and twice of it where possible; none where ``change`` to it saves hardly anything."""
+    """A usual rank, and half and twice that rank if possible; not applicable if ``change`` saves hardly anything."""
     if not _is_worth_asking(subject, layers, change, subject.graph_of(Grain.OPERATORS)):
         return Applicability.no("it would save less than 2 % of the iteration and of the memory")
     values = tuple(str(one) for one in (usual // 2, usual, 2 * usual) if one in possible)
@@ -207,12 +207,12 @@ def offered(
 
 
 def parameters(subject: Subject, layers: Sequence[Replaced]) -> tuple[int, int]:
-    """The parameters that go with these layers, and those of the whole model."""
+    """The number of parameters that these layers save, and that of the whole model."""
     return sum(one.less for one in layers), sum(one.parameter_count for one in subject.script.optimizers)
 
 
 def pairs(profile: Profile) -> list[tuple[ModuleFact, ModuleFact]]:
-    """The two layers of each ``nn.Sequential`` of two."""
+    """The pair of layers of each ``nn.Sequential`` with two layers."""
     modules = {module.path: module for module in profile.modules}
     return [
         (modules[f"{path}.0"], modules[f"{path}.1"])
@@ -241,7 +241,7 @@ def product_kind(subject: Subject) -> TaskKind:
 
 
 def flops_of(subject: Subject, graph: Graph, task: int, shape: OperatorShape | None) -> int:
-    """The arithmetic of a task; 0 where it was not counted."""
+    """The arithmetic of a task, in operations; 0 if it was not counted."""
     row = int(graph.tasks.origin[task])
     recorded = subject.script.trace.records[row].flops if row >= 0 else 0
     return max(recorded, shape.flops if shape is not None else 0)
@@ -250,7 +250,7 @@ def flops_of(subject: Subject, graph: Graph, task: int, shape: OperatorShape | N
 def split_products(
     subject: Subject, graph: Graph, chosen: Indices, splits: Sequence[Split], end: End
 ) -> Graph:
-    """The graph with the chosen products split; on a processor each product brings its own call."""
+    """The graph with the chosen products split; on a CPU each new product has its own call."""
     formats = _formats(subject, graph, chosen)
     known: dict[tuple[Split, str], float] = {}
     for split, form in zip(splits, formats, strict=True):
@@ -264,7 +264,7 @@ def split_products(
         for phase, us in called_us(subject, graph, end).items():
             here = graph.tasks.phase[chosen] == PHASE[phase]
             calls_us[here] = np.minimum(us, now_us[here])
-        # Memory for large results is provided for each call; its cost does not shrink with the rank.
+        # The system provides memory for large results at each call; its cost does not shrink with the rank.
         both = [_provided_us(subject, split, form) for split, form in zip(splits, formats, strict=True)]
         wanted_us, then_us = np.array(both, np.float64).reshape(-1, 2).T
         now_provided_us = np.minimum(wanted_us, MOST_OF_A_TASK.value * (now_us - calls_us))
@@ -277,7 +277,7 @@ def split_products(
 
 
 def _provided_us(subject: Subject, split: Split, number_format: str) -> tuple[float, float]:
-    """The system's time in µs for the memory of a pass's results, now and then."""
+    """The system's time to provide memory for a pass's results, in µs: with the present and the new weights."""
     now, then = (
         provided_us(subject.script, (one.result_bytes(number_format) for one in products))
         for products in (split.now, split.then)
@@ -286,7 +286,7 @@ def _provided_us(subject: Subject, split: Split, number_format: str) -> tuple[fl
 
 
 def _ratio(subject: Subject, split: Split, number_format: str, end: End) -> float:
-    """The time of the products to come over that of those now."""
+    """The ratio of the time of the new products to the time of the present ones."""
     spec = gpu(subject)
     if spec is None:
         narrowest = min(one.narrowest for one in split.then)
@@ -302,10 +302,10 @@ def _ratio(subject: Subject, split: Split, number_format: str, end: End) -> floa
 
 
 def called_us(subject: Subject, graph: Graph, end: End) -> dict[Phase, float]:
-    """The call of an operator that multiplies, by pass, in µs; none where all of these take longer than ``CALL_US``.
+    """The call time of a multiplying operator by pass, in µs; no entry if all of them take longer than ``CALL_US``.
 
-    It takes no more than the smallest ones of the recording, less their arithmetic at the highest rate that is assumed
-    for any processor; the low end is half of their time.
+    The upper limit is the time of the smallest recorded operators, minus their arithmetic at the highest rate
+    assumed for any processor. The low end is half of their time.
     """
     found: dict[Phase, float] = {}
     for phase in PASSES:
@@ -329,7 +329,7 @@ def products_us(
     end: End,
     call_us: float = CALL_US,
 ) -> float:
-    """Time of products that are not in the recording; ``rate`` is operations per µs of a processor."""
+    """Time in µs of products that are not in the recording; ``rate`` is the operations per µs of a CPU."""
     spec = gpu(subject)
     if spec is not None:
         asked = tuple(_allowed(subject, spec, one.shape(number_format)) for one in products)
@@ -340,7 +340,7 @@ def products_us(
 
 
 def product_rate(subject: Subject, graph: Graph) -> tuple[Interval, bool]:
-    """Operations per µs of the products of the recording, and whether there are any."""
+    """Operations per µs of the recorded products, and True if there are any."""
     chosen = select(graph, kind=TaskKind.CPU, work=WorkClass.MATMUL, phase=Phase.FORWARD)
     call_us = called_us(subject, graph, "value").get(Phase.FORWARD, CALL_US)
     work, took_us = 0.0, 0.0
@@ -374,14 +374,15 @@ def _on_gpu(spec: GpuSpec, asked: tuple[OperatorShape, ...]) -> tuple[Interval, 
 
 
 def _sum(times: Sequence[Interval]) -> Interval:
-    """Of times whose errors go together."""
+    """The sum of times whose errors are fully correlated."""
     return Interval(*(sum(getattr(one, end) for one in times) for end in ENDS))
 
 
 def copies(subject: Subject, layers: Sequence[Replaced]) -> int:
     """The number of other networks of the same class that compute without gradients, such as a target network.
 
-    A rewrite of the class changes their layers too. They are counted by the parameters in memory that no optimizer has.
+    A rewrite of the class changes their layers too. Their number follows from the parameters in memory that
+    no optimizer has.
     """
     graph = subject.graph_of(Grain.OPERATORS)
     trained = FLOAT_BYTES.value * sum(one.parameter_count for one in subject.script.optimizers)
@@ -391,7 +392,7 @@ def copies(subject: Subject, layers: Sequence[Replaced]) -> int:
 
 
 def with_weights(subject: Subject, layers: Sequence[Replaced], kept_bytes: float) -> MemoryChange:
-    """The memory with the other weights; so much of what goes between both is kept for the backward pass."""
+    """The change of memory by the new weights; ``kept_bytes`` between both are kept for the backward pass."""
     facts = subject.script.optimizers
     less = float(sum(layer.less for layer in layers))
     parameters = sum(one.parameter_count for one in facts) or max(1, sum(one.before for one in layers))
@@ -428,7 +429,7 @@ def _moved(memory: Memory, owner: str, change: float) -> Memory:
 def _is_worth_asking(
     subject: Subject, layers: Sequence[Replaced], change: Callable[[Graph], Graph], graph: Graph
 ) -> bool:
-    """True if the change saves a noticeable share of the iteration, or of the memory that stays."""
+    """True if the change saves a noticeable share of the iteration, or of the permanent memory."""
     after = change(graph)
     counted = ON_GPU[graph.tasks.kind] if subject.on_gpu else np.ones(len(graph), np.bool_)
     now_us, then_us = (float((one.durations + one.gaps)[counted].sum()) for one in (graph, after))

@@ -1,4 +1,4 @@
-"""Linear layers whose weight becomes others: which ones can, their products, and all that changes with them."""
+"""Linear layers whose weight is replaced by several: the layers that qualify, their products, and the effects."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from skyline.whatif.subject import Subject, shapes
 
 
 def linear_layers(profile: Profile) -> tuple[Factored, ...]:
-    """The linear layers that train with a weight of their own, and are no half of a split one; of no rank yet."""
+    """The trainable linear layers with a weight of their own that are not half of a split layer; with rank 0."""
     of_split = halves(profile)
     return tuple(
         Factored(module, inputs, outputs, 0)
@@ -56,7 +56,7 @@ def halves(profile: Profile) -> set[str]:
 
 
 def _is_tied(profile: Profile, inputs: int, outputs: int) -> bool:
-    """True if an embedding has the weight, too."""
+    """True if an embedding shares the weight."""
     alike = (
         Table(module, outputs, inputs, 0.0)
         for module in profile.modules
@@ -67,7 +67,7 @@ def _is_tied(profile: Profile, inputs: int, outputs: int) -> bool:
 
 
 def products(subject: Subject, graph: Graph, layers: Sequence[OneWeight], *phases: Phase) -> Indices:
-    """The tasks that multiply in these layers; in both passes, and without gradients, unless phases are given."""
+    """The tasks that multiply in these layers: in both passes and without gradients, unless phases are given."""
     return tasks_of(
         graph,
         layers,
@@ -80,7 +80,7 @@ def products(subject: Subject, graph: Graph, layers: Sequence[OneWeight], *phase
 def with_products(
     subject: Subject, graph: Graph, layers: Sequence[OneWeight], larger: float, end: End
 ) -> Graph:
-    """The graph with the products of all passes replaced; each layer is called as two. Batches are ``larger``."""
+    """The graph with the products of all passes replaced by two layer calls, for batches ``larger`` times as large."""
     if not layers:
         return graph
     chosen = products(subject, graph, layers)
@@ -94,10 +94,10 @@ def with_products(
 
 
 def rows_of(subject: Subject, graph: Graph, chosen: Indices, layers: Mapping[str, OneWeight]) -> list[int]:
-    """Rows that each product goes over: by its arithmetic, else by the size of what goes in.
+    """The number of rows of each product, from its arithmetic or else from the size of its input.
 
-    The gradients of a layer in one task are those of its weight and, unless nothing before it trains, of its input:
-    the size of the gradient that comes in tells the rows of either.
+    If one task computes all gradients of a layer, these are the weight's and, unless nothing before it
+    trains, the input's. The number of rows then comes from the size of the incoming gradient.
     """
     found: list[int] = []
     for task, shape in zip(chosen.tolist(), shapes(subject, graph, chosen), strict=True):

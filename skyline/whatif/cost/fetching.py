@@ -1,4 +1,4 @@
-"""What if loader workers made the batches of a profiler trace: the trace as a graph, with workers in it."""
+"""The graph of a profiler trace in which loader workers make the batches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from skyline.trace.kineto.profiler_trace import ProfilerTrace
 
 @dataclass(frozen=True, slots=True)
 class Fetching:
-    """The answer: the graph with workers, and what each recorded step would take."""
+    """The graph with workers, and the time that each recorded step would take."""
 
     graph: Graph
     step_us: tuple[float, ...]
@@ -40,12 +40,12 @@ def with_workers(
     *,
     prefetch: int = 2,
 ) -> Fetching:
-    """Batches that the script's thread made are made by workers, ``prefetch`` ahead each, as ``DataLoader`` does it.
+    """The graph in which workers make the script's batches, each ``prefetch`` batches ahead, as in ``DataLoader``.
 
-    The script's thread takes a batch instead of making it: from when the worker has it, and for what taking,
-    first reading and returning its memory costs. Workers take as long for a batch as the script did, and pass it
-    through shared memory. While they are busy, all other CPU work goes a little slower. With a core for each
-    worker; a machine with fewer cores than that makes it slower than this.
+    The script's thread takes a batch instead of making it. It waits until the worker has the batch, and pays
+    the cost of taking it, first reading it, and returning its memory. Workers take as long for a batch as the
+    script did, and pass it through shared memory. While they are busy, all other CPU work is a little slower.
+    Each worker is assumed to have a core; a machine with fewer cores is slower.
 
     Raises:
         UsageError: the trace shows no batches being made by the script's thread.
@@ -69,7 +69,8 @@ def with_workers(
     made = [one + megabytes * known.writing_us_per_mb for one in loading]
     read = _read_first(trace, recorded, known.reading_us_per_mb)
     moved = _moved(read, fetches, made, workers, prefetch, taking)
-    # Busy workers slow the script, and a slower script leaves its workers idle for longer: this settles at once.
+    # Busy workers slow the script, and a slower script leaves its workers idle for longer: few rounds
+    # converge.
     cpu = select(moved, kind=(TaskKind.CPU, TaskKind.LAUNCH, TaskKind.SYNC), on_gpu=False)
     first, last = _ends(moved, recorded)
     slowed, busy = moved, 0.0
@@ -84,7 +85,7 @@ def with_workers(
 
 
 def batch_bytes(trace: ProfilerTrace, recorded: KinetoGraph) -> float:
-    """Bytes copied to the GPU per step: of a training loop these are its batches. 0 where nothing is copied."""
+    """Bytes copied to the GPU per step, which in a training loop are its batches; 0 if nothing is copied."""
     copies = select(recorded.graph, kind=TaskKind.COPY, name=("HtoD", "HostToDevice"))
     per_step = np.bincount(
         recorded.graph.tasks.iteration[copies], weights=trace.size_bytes[recorded.event[copies]]
@@ -100,13 +101,13 @@ def _fetches(recorded: KinetoGraph) -> list[Indices]:
 
 
 def _read_first(trace: ProfilerTrace, recorded: KinetoGraph, us_per_mb: float) -> Graph:
-    """With longer copies from pageable memory to the GPU."""
+    """The graph with longer copies from pageable memory to the GPU."""
     graph = recorded.graph
     copies = select(graph, kind=TaskKind.COPY, name=("HtoD (Pageable", "HostToDevice (Pageable"))
     extra = np.zeros(len(graph))
     extra[copies] = trace.size_bytes[recorded.event[copies]] / 1e6 * us_per_mb
     edges = graph.structure.dependencies
-    # A call that returned before its copy was done goes on after so long from the copy's start.
+    # If a call returns before its copy is done, it waits this long from the start of the copy.
     staged = (edges.cause == CAUSE[Cause.SYNC]) & edges.from_start & (extra[edges.source] > 0)
     durations = graph.durations + extra
     durations[edges.target[staged]] += extra[edges.source[staged]]
@@ -121,7 +122,7 @@ def _moved(
     prefetch: int,
     taking_us: float,
 ) -> Graph:
-    """With the making of each batch on a worker's lane, and its taking in its place."""
+    """The graph with each batch made on a worker's lane, and taken where it was made before."""
     inside = np.concatenate(fetches)
     ends = np.array([one[-1] for one in fetches])
     durations, gaps = graph.durations.copy(), graph.gaps.copy()
@@ -144,7 +145,7 @@ def _moved(
 
 
 def _ends(moved: Graph, recorded: KinetoGraph) -> tuple[Indices, Indices]:
-    """Where the tasks that begin and end the steps stand now: those of the script's lane keep their order."""
+    """The tasks that begin and end the steps in the moved graph: tasks of the script's lane keep their order."""
     before = select(recorded.graph, lane=recorded.main)
     now = select(moved, lane=recorded.main)
     steps = recorded.steps

@@ -1,4 +1,4 @@
-"""The bus between a GPU and its host: the rate of each direction, and the lanes of the copies over it."""
+"""The bus between a GPU and its host: the rate of each direction, and the lanes of its copies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _USUAL_GB_S = Constant.at(32.0, "PCIe 3.0 with 16 lanes, both directions, for a 
 
 
 def bytes_per_us(subject: Subject, end: str = "value") -> float:
-    """The rate of one direction; ``end`` is an end of the range of what the bus sustains."""
+    """The rate of one direction, in bytes per µs; ``end`` is the end of the range of the sustained rate."""
     spec = gpu(subject)
     both_gb_s = spec.pcie_gb_s if spec is not None and spec.pcie_gb_s else _USUAL_GB_S.value
     return both_gb_s / 2 * 1e3 * getattr(SUSTAINED, end)

@@ -17,10 +17,11 @@ from skyline.whatif.constant import FLOAT_BYTES
 class Jacobian:
     """A transposed Jacobian: it turns gradients of ``outputs`` numbers into those of ``inputs``, for each of ``rows``.
 
-    ``rows`` are those of the layer's input: samples, or tokens of linear layers. Each has its own Jacobian, because
-    activation functions between layers depend on it. ``support`` is the share of entries that can differ from zero, as
-    in the window of a convolution. ``operator`` is the number of multiplications for a row with which the layer itself
-    does this, None for a product, which is a matrix in memory.
+    ``rows`` is the number of rows of the layer's input: samples, or tokens of linear layers. Each row has its
+    own Jacobian, because activation functions between layers depend on it. ``support`` is the share of
+    entries that can differ from zero, as in the window of a convolution. ``operator`` is the number of
+    multiplications per row if the layer's own operator does this; None for a product of Jacobians, which is a
+    matrix in memory.
     """
 
     inputs: float
@@ -34,24 +35,24 @@ class Jacobian:
     def of_layer(
         cls, inputs: float, outputs: float, operator: float, rows: float, density: float
     ) -> Jacobian:
-        """Of a layer with the share ``density`` of its weights unequal to zero; its own operator skips no zeros."""
+        """The Jacobian of a layer with the share ``density`` of nonzero weights; its own operator skips no zeros."""
         support = min(1.0, operator / (inputs * outputs))
         return cls(inputs, outputs, operator * density, rows, support, operator)
 
     @property
     def filled(self) -> float:
-        """The share of the entries that could differ from zero and do."""
+        """The share of nonzero entries among those that can differ from zero."""
         return min(1.0, self.nonzeros / (self.support * self.inputs * self.outputs))
 
     def multiplications(self, later: Jacobian) -> float:
-        """Those of the product with the Jacobian of the layer behind, for a row, where zeros are skipped.
+        """The multiplications per row of the product with the next layer's Jacobian, if zeros are skipped.
 
-        Pooling between the two takes a part of the outputs.
+        Pooling between the two keeps only a part of the outputs.
         """
         return self.nonzeros * min(1.0, later.inputs / self.outputs) * later.nonzeros / later.inputs
 
     def before(self, later: Jacobian) -> Jacobian:
-        """The product with the Jacobian of the layer behind. Its nonzeros are those of factors with zeros at random."""
+        """The product with the next layer's Jacobian; its nonzeros assume zeros at random places in the factors."""
         whole = 1.0 in (self.support, later.support)
         support = 1.0 if whole else min(1.0, (sqrt(self.support) + sqrt(later.support)) ** 2)
         both = self.filled * later.filled
@@ -72,10 +73,10 @@ class ScanDevice:
     devices: int = 1
 
     def passes_us(self, chain: Sequence[Jacobian]) -> list[float]:
-        """The pass with 0, 1, 2, … levels of products: up, one group after the other, and down. 0 is the usual pass.
+        """The time of the pass with 0, 1, 2, … levels of products, in µs: up, through the groups, and down.
 
-        A level multiplies pairs of neighbours. Gradients between groups come from the groups' products, those inside a
-        group from its parts.
+        0 levels is the usual pass. A level multiplies pairs of neighbours. Gradients between groups come from
+        the groups' products, gradients inside a group from its parts.
         """
         level, spent = list(chain), 0.0
         found: list[float] = []
@@ -85,25 +86,25 @@ class ScanDevice:
                 return found
             pairs = zip(level[::2], level[1::2], strict=False)
             spent += self._step_us([self._product_us(*pair) for pair in pairs])
-            # Of each pair the later one gives the gradient between the two.
+            # The later one of each pair gives the gradient between the two.
             spent += self._step_us([self._apply_us(one) for one in level[1::2]])
             level = _above(level)
 
     def _product_us(self, first: Jacobian, later: Jacobian) -> float:
-        """The product for all rows: dense, or without its zeros at the rate of sparse products."""
+        """The time of the product for all rows, in µs: dense, or skipping zeros at the rate of sparse products."""
         dense = 2 * first.inputs * later.inputs * later.outputs / self.flop_per_us
         sparse = 2 * first.multiplications(later) / self.sparse_flop_per_us
         moved = first.nonzeros + later.nonzeros + first.before(later).nonzeros
         return first.rows * (min(dense, sparse) + FLOAT_BYTES.value * moved / self.bytes_per_us)
 
     def _apply_us(self, one: Jacobian) -> float:
-        """A gradient times the Jacobian, for all rows."""
+        """The time of a gradient times the Jacobian, for all rows, in µs."""
         if one.operator is not None:
             return one.rows * 2 * one.operator / self.flop_per_us
         return one.rows * one.nonzeros * max(2 / self.flop_per_us, FLOAT_BYTES.value / self.bytes_per_us)
 
     def _step_us(self, times_us: Sequence[float]) -> float:
-        """Independent work in one step, divided among the devices."""
+        """The time of independent work in one step, divided among the devices, in µs."""
         return self.least_step_us + max(*times_us, sum(times_us) / self.devices)
 
 
@@ -113,7 +114,7 @@ def best_depth(passes_us: Sequence[float]) -> int:
 
 
 def steps_in(layers: int, depth: int) -> int:
-    """Steps of a pass that wait for one another."""
+    """The number of sequential steps of a pass."""
     groups = layers
     for _ in range(depth):
         groups = ceil(groups / 2)
@@ -121,7 +122,7 @@ def steps_in(layers: int, depth: int) -> int:
 
 
 def matrix_bytes(chain: Sequence[Jacobian], depth: int) -> float:
-    """Memory of the matrices that ``depth`` levels multiply and make, all kept."""
+    """The memory of all matrices that ``depth`` levels multiply and produce, in bytes."""
     level = list(chain)
     held = FLOAT_BYTES.value * sum(one.rows * one.nonzeros for one in level) if depth else 0.0
     for _ in range(depth):
@@ -132,6 +133,6 @@ def matrix_bytes(chain: Sequence[Jacobian], depth: int) -> float:
 
 
 def _above(level: list[Jacobian]) -> list[Jacobian]:
-    """The products of pairs; an odd one at the end stays as it is."""
+    """The products of pairs; an unpaired last one stays as it is."""
     pairs = zip(level[::2], level[1::2], strict=False)
     return [first.before(later) for first, later in pairs] + level[len(level) // 2 * 2 :]

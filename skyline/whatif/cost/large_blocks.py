@@ -1,8 +1,8 @@
 """The time that the system takes to provide blocks of memory, and to take them back.
 
-glibc returns a block above 32 MiB as soon as it is free, and requests it again: the system clears its pages each time.
-It returns smaller ones at the end of its heap where enough of them are free together. The cost of a byte was
-measured in the script's own process, the blocks are those of the recorded iteration.
+glibc returns a block above 32 MiB as soon as it is free, and requests it again: the system clears its pages
+each time. It returns smaller ones at the end of its heap if enough of them are free together. The cost of a
+byte was measured in the script's own process; the blocks come from the recorded iteration.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from skyline.whatif.constant import Constant
 from skyline.whatif.cost.shrunk_blocks import holds
 
 Share = Callable[[int], float]
-"""The part of a block's cost that a change saves, from 0 to 1, by the bytes of the block."""
+"""The share of a block's cost that a change saves, from 0 to 1, as a function of the block's size in bytes."""
 MOST_OF_A_TASK = Constant.at(
     0.9, "an assumption: an operator computes, too; the most that getting memory takes"
 )
@@ -38,10 +38,11 @@ _TRIMMED = Constant.at(
 def no_longer_returned(
     allocations: Sequence[Allocation], numbers: int, parts: Sequence[float]
 ) -> frozenset[int]:
-    """Sizes of gradients that go back to the system together now, and stay once one of them is divided.
+    """The sizes of gradients that now go back to the system together, and no longer do if one is divided.
 
-    Gradients up to 32 MiB outlive the backward pass, and are freed one after the other. The one that holds so many
-    ``numbers`` becomes blocks of these ``parts`` of it. Empty if none goes back, or if they still do.
+    Gradients up to 32 MiB outlive the backward pass, and are freed one after the other. The gradient with
+    ``numbers`` numbers is divided into blocks with the shares ``parts`` of its size. Empty if no gradients go
+    back now, or if they still do after the division.
     """
     gradients = kept_gradients(allocations)
     own = next((one for one in gradients if holds(one, numbers)), None)
@@ -57,7 +58,7 @@ def no_longer_returned(
 
 
 def kept_gradients(allocations: Sequence[Allocation]) -> list[int]:
-    """Sizes of gradients up to 32 MiB that outlive the backward pass."""
+    """The sizes of gradients up to 32 MiB that outlive the backward pass, in bytes."""
     return [
         block.size_bytes
         for block in live_blocks(tuple(allocations))
@@ -68,15 +69,15 @@ def kept_gradients(allocations: Sequence[Allocation]) -> list[int]:
 
 
 def go_back(freed: Sequence[float], others: Sequence[float]) -> bool:
-    """True if these blocks, freed one after the other, go back to the system; ``others`` are freed at other times."""
+    """True if blocks freed one after the other go back to the system; ``others`` are freed at other times."""
     largest = max((one for one in (*freed, *others) if one <= LARGE_BYTES), default=0.0)
     return sum(freed) >= _TRIMMED.value * largest > 0
 
 
 def getting_us(profile: Profile, share: Share, smaller: Collection[int] = ()) -> dict[int, float]:
-    """By row of the recording, the saved cost of the large blocks that were taken meanwhile.
+    """The saved cost of the large blocks that were allocated during each row of the recording, in µs.
 
-    Blocks of the backward pass of a size in ``smaller`` count, too.
+    Blocks of the backward pass with a size in ``smaller`` count, too.
     """
     trace = profile.trace
     if not trace.iterations or profile.large_block_us_per_mb <= 0:
@@ -95,12 +96,12 @@ def getting_us(profile: Profile, share: Share, smaller: Collection[int] = ()) ->
 
 
 def provided_us(profile: Profile, sizes: Iterable[float]) -> float:
-    """Cost of new blocks of these sizes in bytes; the allocator keeps the small ones."""
+    """The cost in µs of new blocks of these sizes in bytes; the allocator keeps small blocks."""
     return sum(_cost_us(profile, one) for one in sizes if one > LARGE_BYTES)
 
 
 def without_getting(subject: Subject, graph: Graph, share: Share, smaller: Collection[int] = ()) -> Graph:
-    """The graph with the saved cost taken from the operators of each iteration that bear it."""
+    """The graph with the saved allocation cost subtracted from the operators that bear it, in each iteration."""
     durations = graph.durations.copy()
     for row, cost_us in getting_us(subject.script, share, smaller).items():
         for tasks in _alike(subject, graph, row):
@@ -111,11 +112,11 @@ def without_getting(subject: Subject, graph: Graph, share: Share, smaller: Colle
 
 
 def without_returning(subject: Subject, graph: Graph, share: Share, smaller: Collection[int] = ()) -> Graph:
-    """The graph without pauses in which blocks go back to the system, outside of operators.
+    """The graph without the pauses outside of operators in which blocks go back to the system.
 
-    A pause is shortened by no more than the cost of getting as much memory. A block that is freed at no known line goes
-    back in the pause after the operator that ended before. Blocks of a size in ``smaller`` count if they are freed
-    outside of the passes.
+    A pause is shortened by at most the cost of allocating as much memory. A block that is freed at an unknown
+    line goes back in the pause after the last operator that ended. Blocks with a size in ``smaller`` count if
+    they are freed outside of the passes.
     """
     profile = subject.script
     gaps = graph.gaps.copy()
@@ -132,7 +133,7 @@ def without_returning(subject: Subject, graph: Graph, share: Share, smaller: Col
 
 
 def _pauses(subject: Subject, graph: Graph, freed: Allocation) -> list[Indices]:
-    """Per iteration the tasks in one of whose pauses the block may have been freed."""
+    """The tasks of each iteration after one of which the block may have been freed."""
     tasks = graph.tasks
     if freed.line < 0:
         known = [found for found in _around(subject, graph, freed) if any(len(one) for one in found)]
@@ -147,7 +148,7 @@ def _pauses(subject: Subject, graph: Graph, freed: Allocation) -> list[Indices]:
 
 
 def _around(subject: Subject, graph: Graph, freed: Allocation) -> Iterator[list[Indices]]:
-    """The tasks of the operator that ended last before a block was freed, and those of the Python code that ran."""
+    """The tasks of the Python code that ran when a block was freed, and of the last operator that ended before."""
     records = subject.script.trace.records
     last = subject.script.trace.iterations[-1].index
     rows = [row for row, one in enumerate(records) if one.iteration == last]
@@ -174,7 +175,7 @@ def _cost_us(profile: Profile, size_bytes: float) -> float:
 
 
 def _alike(subject: Subject, graph: Graph, row: int) -> list[Indices]:
-    """Per iteration the tasks of the same name, phase and line as a row: blocks were recorded in one iteration only."""
+    """The tasks of each iteration with a row's name, phase and line: blocks were recorded in one iteration only."""
     record = subject.script.trace.records[row]
     tasks = graph.tasks
     alike = (

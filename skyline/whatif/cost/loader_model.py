@@ -1,4 +1,4 @@
-"""An iteration with its batches made by another number of processes, and the cores shared among all."""
+"""The time of an iteration if another number of processes makes its batches, and all share the cores."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ _NEVER_LESS_SURE = 0.05
 _MOST_CROWDING = 1.9
 _WELL_SPLIT = 0.6
 _LONE_THREAD = 1.5
-"""A worker computes with one thread what the script may have split over several."""
+"""A worker computes with one thread; the script may split the same work over several."""
 _CORES_ELSEWHERE = Constant.at(
     24,
     "cores with a predicted GPU: clouds rent out 24 to 26 virtual ones with each H100 (AWS p5, Google a3)",
 )
 _ALWAYS_WAITED = 0.05
-"""The share of the iteration from which on waiting means that the workers do not keep up."""
+"""The share of the iteration above which waiting means that the workers do not keep up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reloaded:
-    """The changed graph, with what an iteration takes in it at best, likely and at worst, in ms."""
+    """The changed graph, with the best, likely and worst time of its iteration, in ms."""
 
     graph: Graph
     load_us: float
@@ -46,17 +46,17 @@ class Reloaded:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """Time of an iteration's batches for one worker alone on a core, and what is computed on them."""
+    """The time of an iteration's batches for one worker alone on a core, and the computing on them."""
 
     load_us: float
     computing: Computing
 
 
 def inferred_load_us(baseline: Subject) -> float | None:
-    """Time of an iteration's batches for one worker, for a script that has workers; None where nothing tells it.
+    """The time in µs of an iteration's batches for one worker, for a script that has workers; None if unknown.
 
-    Where the script waits for its batches all the time the workers are always busy, and so many batches as they
-    deliver take all of their time. Where it does not wait they may be idle for any part of theirs.
+    If the script always waits for its batches, the workers are always busy, and the batches that they deliver
+    take all of their time. If it does not wait, they may be idle for any part of their time.
     """
     setting = present_setting(baseline)
     if baseline.script.timed_reads:
@@ -65,7 +65,8 @@ def inferred_load_us(baseline: Subject) -> float | None:
     taking_us = COSTS.taken_us(float(baseline.batch_bytes), len(baseline.batch_tensors))
     if setting.workers == 0 or waited_us - taking_us <= _ALWAYS_WAITED * (waited_us + compute_us):
         return None
-    # The load with which these workers take as long as was measured: it grows with it, so halving finds it.
+    # The time grows with the load, so bisection finds the load with which these workers take the measured
+    # time.
     low, high = 0.0, setting.workers * (waited_us + compute_us)
     for _ in range(40):
         middle = (low + high) / 2
@@ -76,7 +77,7 @@ def inferred_load_us(baseline: Subject) -> float | None:
 
 
 def workers_keep_up(baseline: Subject) -> bool:
-    """True if the script's workers are idle for most of the time: they do not set the pace, whatever it waits for."""
+    """True if the script's workers are idle for most of the time: then they do not set the pace."""
     told = inferred_load_us(baseline)
     waited_us, compute_us = loader_and_compute_us(baseline.outline, baseline.lane)
     return told is None or told < _IDLE.value * present_setting(baseline).workers * (waited_us + compute_us)
@@ -86,10 +87,10 @@ _IDLE = Constant.at(0.5, "an assumption: workers that are busy for less of the t
 
 
 def _most_load_us(baseline: Subject) -> float:
-    """The most that an iteration's batches can take in one worker, by the processor time that was measured.
+    """The upper limit in µs for an iteration's batches in one worker, from the measured processor time.
 
-    Beyond their own processor time, workers wait for a device or for a core. While they wait for a device a core
-    has nothing to do; the wait for a core comes from sharing, and goes with it.
+    Beyond their own processor time, workers wait for a device or for a core. While they wait for a device, a
+    core is idle. The wait for a core comes from sharing, and ends with it.
     """
     load, spent_us = baseline.script.load, busy_load_us(baseline)
     if load is None or not spent_us:
@@ -100,9 +101,9 @@ def _most_load_us(baseline: Subject) -> float:
 
 
 def busy_load_us(baseline: Subject) -> float | None:
-    """Time of an iteration's batches in one worker of a script whose workers keep up; None where nothing measured it.
+    """The time in µs of an iteration's batches in one worker, if the workers keep up; None if it was not measured.
 
-    The processor time of the script's further processes while it was timed, as a part of that time.
+    It follows from the processor time of the script's other processes while it was timed.
     """
     load = baseline.script.load
     if load is None or load.further_cores is None or baseline.script.mode == "predicted":
@@ -112,10 +113,10 @@ def busy_load_us(baseline: Subject) -> float | None:
 
 
 def paced_by_workers(scenario: Scenario, standing: Graph, baseline: Subject) -> Scenario:
-    """The scenario of a script that always waits for its workers, with the wait that other changes leave.
+    """The scenario of a script that always waits for its workers, with the wait that remains after other changes.
 
-    A longer wait takes the place of shorter work, down to the pace of the workers; on cores that both share
-    they have more of them. ``standing`` is the graph with the batches of the scenario and nothing else changed.
+    A longer wait replaces shorter work, down to the pace of the workers; on shared cores, the workers get
+    more of them. ``standing`` is the graph with the batches of the scenario and no other change.
     """
     graph, workers = scenario.graph, present_setting(baseline).workers
     told = None if baseline.script.timed_reads else inferred_load_us(baseline)
@@ -131,14 +132,14 @@ def paced_by_workers(scenario: Scenario, standing: Graph, baseline: Subject) -> 
         return scenario
     return scenario.changed(
         _waiting(baseline, graph, paced_ms),
-        # The workers' own time was inferred: at best the wait stays as it is.
+        # The workers' own time was inferred; in the best case the wait stays as it is.
         below_ms=max(0.0, paced_ms - now_ms),
         assumptions=(_PACED.format(workers=workers),),
     )
 
 
 def _paced_ms(baseline: Subject, standing: Graph, graph: Graph, load_us: float) -> float:
-    """The iteration whose work and wait change as they do where both share the cores."""
+    """The iteration time in ms if work and wait change as they do on shared cores."""
     waited_us, before_us = loader_and_compute_us(standing, baseline.lane)
     _, after_us = loader_and_compute_us(graph, baseline.lane)
     if before_us <= 0 or after_us == before_us:
@@ -151,7 +152,7 @@ def _paced_ms(baseline: Subject, standing: Graph, graph: Graph, load_us: float) 
 
 
 def _waiting(baseline: Subject, graph: Graph, step_ms: float) -> Graph:
-    """The graph with as much waiting for batches as makes it so long, and its work in proportion beyond that."""
+    """The graph with its waits for batches set to reach ``step_ms``, and scaled for any remaining difference."""
     waited_us, _ = loader_and_compute_us(graph, baseline.lane)
     fetches = len(select(graph, kind=TaskKind.DATA, lane=baseline.lane)) / max(1, len(graph.iterations))
     waits_us = max(0.0, waited_us + 1e3 * (step_ms - baseline.step_ms(graph)))
@@ -164,7 +165,7 @@ _PACED = "the script waits for its {workers} loader workers: they set the pace w
 
 
 def reloaded(scenario: Scenario, baseline: Subject, setting: LoaderSetting) -> Reloaded:
-    """Simulate until the queues are in their steady state, then stretch all work to what the cores can do."""
+    """The graph simulated until the queues are steady, with all work then stretched to the limits of the cores."""
     graph = roughly(scenario.graph)
     work = _work(scenario, baseline, graph)
     size_bytes = baseline.batch_bytes * scenario.batch_factor(baseline)
@@ -214,7 +215,7 @@ def cores_of(baseline: Subject) -> int:
 
 
 def _work(scenario: Scenario, baseline: Subject, graph: Graph) -> _Work:
-    """Apart from one another, whoever makes the batches now."""
+    """The loading and the computing of an iteration, each by itself, whoever makes the batches now."""
     in_loader_us, compute_us = loader_and_compute_us(graph, baseline.lane)
     now = present_setting(baseline).workers
     if now == 0:
@@ -226,7 +227,7 @@ def _work(scenario: Scenario, baseline: Subject, graph: Graph) -> _Work:
 
 
 def _joining_us(scenario: Scenario, baseline: Subject) -> float:
-    """Additional time of the loader on the script's threads, compared with a worker's only one."""
+    """The additional time of the loader on the script's threads, compared with the single thread of a worker, in µs."""
     if threads_in(scenario, baseline) < 2:
         return 0.0
     chosen, divisions = split_in_loader(baseline, baseline.operators, 1)
@@ -255,7 +256,7 @@ def _computing(
 
 
 def _computed(graph: Graph, baseline: Subject, compute_us: float) -> Graph:
-    """With so much time for the script's own work besides the loader."""
+    """The graph with ``compute_us`` per iteration for the script's own work without the loader."""
     _, now_us = loader_and_compute_us(graph, baseline.lane)
     own = select(graph, lane=baseline.lane)
     return scale(graph, own, compute_us / now_us, gaps=True) if now_us > 0 else graph
@@ -266,7 +267,7 @@ def _in_the_script(baseline: Subject, graph: Graph, work: _Work) -> Reloaded:
     alone = _computed(graph, baseline, work.computing.total_us)
     changed = fetching(alone, baseline.lane, work.load_us / max(1.0, fetches))
     likely_ms = baseline.step_ms(changed)
-    # Split over several threads the script may make a batch faster than a worker does.
+    # The script may split the work over several threads, and make a batch faster than a worker does.
     best_ms = likely_ms - (1 - 1 / _LONE_THREAD) * work.load_us / 1e3
     return Reloaded(
         changed,
@@ -278,9 +279,9 @@ def _in_the_script(baseline: Subject, graph: Graph, work: _Work) -> Reloaded:
 
 
 def _varied(baseline: Subject) -> tuple[float, ...]:
-    """Ratios of single batches to the typical one: measured where the script makes them itself.
+    """The ratios of the times of single batches to the typical one; empty if the script does not make them itself.
 
-    Each is set against the rest of its step, so that a machine that slows down for a while counts for nothing.
+    Each time is divided by the rest of its step, so that a temporary slowdown of the machine has no effect.
     """
     if present_setting(baseline).workers or baseline.script.mode == "predicted":
         return ()
@@ -293,13 +294,13 @@ def _varied(baseline: Subject) -> tuple[float, ...]:
 
 
 def _beside_busy(load_us: float, iteration_ms: float, workers: int) -> float:
-    """Factor on work while other cores are busy: caches, memory and clocks are shared."""
+    """The factor on the time of work while other cores are busy: caches, memory and clocks are shared."""
     busy = min(float(workers), load_us / (1e3 * iteration_ms)) if iteration_ms > 0 else 0.0
     return 1 + COSTS.slowdown_beside_one * busy
 
 
 def core_bound_ms(baseline: Subject, computing: Computing, load_us: float) -> float:
-    """No schedule beats all work divided by all cores, with split operators keeping 0.6 of their cores busy."""
+    """The least time in ms: all work divided by all cores, with split operators keeping 0.6 of their cores busy."""
     cores = cores_of(baseline)
     extra = min(cores, computing.threads) - 1
     busy_us = computing.total_us * (1 + computing.use.split * extra * _WELL_SPLIT) + load_us

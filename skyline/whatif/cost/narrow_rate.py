@@ -1,4 +1,4 @@
-"""The rate of a processor in narrow products, from products of the script that were tried whole and split."""
+"""The rate of a CPU in narrow products, from products of the script that were tried whole and split."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _SIDES = Constant(
 def half_rate(profile: Profile, narrowest: int, *, back: bool) -> Interval:
     """The narrowest side with which a product reaches half of the rate, in numbers, for one pass of the script.
 
-    From the script's own products where these were tried: from those whose narrowest side is nearest. Narrower ones
-    may be computed in another way.
+    It comes from the script's own products if these were tried: from those with the nearest narrowest side,
+    because libraries may compute narrower products in another way.
     """
     if not profile.split_trials:
         return HALF_RATE
@@ -45,12 +45,12 @@ def _narrowest(trial: SplitTrial) -> int:
 
 
 def _half_rate(trial: SplitTrial, *, back: bool) -> float:
-    """Of one trial: its two times are as the operations, each times 1 + half / narrowest side (Hockney, 1982)."""
+    """The half-rate side of one trial: time grows with operations x (1 + half / narrowest side) (Hockney, 1982)."""
     whole_us, split_us = trial.backward_us if back else trial.forward_us
     call_us = min(CALL_US, _MOST_CALLING.value * split_us)
     ratio = (split_us - 2 * call_us) / (whole_us - call_us)
     whole = trial.inner * trial.columns
     split = trial.rank * (trial.inner + trial.columns)
-    # The change of both sides of the equation with one more number to half of the rate.
+    # The change of both sides of the equation if the half-rate side grows by one.
     slower = split / _narrowest(trial) - ratio * whole / min(trial.rows, trial.inner, trial.columns)
     return min(_SIDES.high, max(_SIDES.low, (ratio * whole - split) / slower)) if slower > 0 else _SIDES.high

@@ -1,7 +1,8 @@
-"""Python that works on whole weights outside of PyTorch: NumPy on the memory of a weight or of its gradient.
+"""Python code that works on whole weights outside of PyTorch: NumPy on the memory of a weight or its gradient.
 
-``Tensor.numpy`` calls no operator that computes, but its last one names the tensor. The script's work until its next
-operator has no record of its own, and takes as much less as the weight becomes smaller.
+``Tensor.numpy`` calls no operator that computes, but its last operator has the shape of the tensor. The
+script's work until its next operator has no record of its own, and its time shrinks in proportion to the
+weight.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _PASSES = (PHASE[Phase.FORWARD], PHASE[Phase.BACKWARD])
 
 
 def with_numpy(subject: Subject, graph: Graph, layers: Sequence[Replaced]) -> Graph:
-    """The graph with Python behind such a call on the weight of a layer, or on its gradient, scaled to what is left."""
+    """The graph with the Python time after such a call on a layer's weight or gradient scaled to the new size."""
     left = {_size(one): one.after / one.before for one in layers if isinstance(one, OneWeight)}
     tasks = graph.tasks
     own = np.flatnonzero(tasks.lane == tasks.lane_code(subject.lane))
@@ -38,5 +39,5 @@ def with_numpy(subject: Subject, graph: Graph, layers: Sequence[Replaced]) -> Gr
 
 
 def _size(layer: OneWeight) -> tuple[int, ...]:
-    """Dimensions of the weight: a linear layer has a row for each output, an embedding one for each word."""
+    """The dimensions of the weight: a linear layer has a row for each output, an embedding a row for each word."""
     return (layer.inputs, layer.outputs) if is_table(layer.module) else (layer.outputs, layer.inputs)

@@ -23,17 +23,17 @@ MOST_US = _MOST.value
 
 
 def call_us(subject: Subject, graph: Graph, phase: Phase) -> float:
-    """Time in µs of an operator of this pass that computes next to nothing, with the way to the next one.
+    """The time in µs of an operator of this pass that computes next to nothing, with the gap to the next one.
 
-    The way is Python in a forward pass and PyTorch's engine in a backward one. ``MOST_US`` where no operator was
-    recorded, or all of them compute more.
+    The gap is Python's time in a forward pass and the autograd engine's in a backward pass. ``MOST_US`` if no
+    operator was recorded, or if all of them compute more.
     """
     called, ways_us = _operators(subject, graph, phase)
     return _small_us(graph.durations[called] + ways_us)
 
 
 def dispatch_us(subject: Subject, graph: Graph, phase: Phase) -> float:
-    """The part of each operator's own time in which it computes nothing yet; 0 where no small operators tell it."""
+    """The time in µs that each operator spends before it computes; 0 if no small operators show it."""
     called, _ = _operators(subject, graph, phase)
     found = _small_us(graph.durations[called])
     return found if found < MOST_US else 0.0

@@ -1,4 +1,4 @@
-"""The peak of memory where blocks of one size shrink, and a gradient and the temporary memory of a step with them."""
+"""The memory peak after blocks of one size, a gradient and the temporary memory of a step shrink."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ _SIZE_TOLERANCE = Constant.at(0.01, "an assumption: allocators round sizes up by
 
 
 def holds(size_bytes: int, numbers: int) -> bool:
-    """True if a block holds so many numbers in 32 or 16 bits, and little else."""
+    """True if a block holds ``numbers`` numbers in 32 or 16 bits, and little else."""
     return any(1 <= size_bytes / (numbers * width.value) <= 1 + _SIZE_TOLERANCE.value for width in _WIDTHS)
 
 
 def less_at_peak(
     subject: Subject, numbers: int, left: float, *, gradient: float, step: float
 ) -> dict[str, float]:
-    """Bytes less at the peak, by owner; the new peak may be at another moment.
+    """The bytes saved at the peak, by owner; the new peak may be at another moment.
 
-    Of blocks of both passes that hold so many ``numbers`` the part ``left`` stays, of a step's temporary memory the
-    part ``step``. Gradients shrink by ``gradient`` bytes. Activations bear the difference between both moments.
+    The share ``left`` remains of blocks of both passes that hold ``numbers`` numbers, and the share ``step``
+    of a step's temporary memory. Gradients shrink by ``gradient`` bytes. The difference between the two
+    moments is counted as activations.
     """
     levels = subject.levels
     if levels is None:
@@ -43,9 +44,10 @@ def less_at_peak(
 
 
 def _level_of(allocations: tuple[Allocation, ...], numbers: int) -> Times:
-    """Bytes in blocks of so many numbers, after each allocation.
+    """The bytes in blocks of ``numbers`` numbers, after each allocation.
 
-    A block from before the recording is among them: a script may hold the result of an iteration until the next one's.
+    Blocks from before the recording are included: a script may hold the result of an iteration until the next
+    one.
     """
     blocks = live_blocks(allocations)
     change = np.zeros(len(allocations) + 1)

@@ -1,9 +1,10 @@
-"""Time of a processor next to the large product of a linear layer whose weight is a Kronecker product.
+"""CPU time besides the large product of a linear layer whose weight is a Kronecker product.
 
-Behind the product with the larger factor the numbers are copied: those which the smaller factor mixes then follow one
-another. They are multiplied by it, copied back, and a bias is added. The backward pass copies its gradients as often,
-and multiplies for those of the input and of the weight. These products are as narrow as there are blocks, and libraries
-do not reach a rate in them that follows from their arithmetic: each number has its time.
+After the product with the larger factor, the numbers are copied so that those which the smaller factor mixes
+follow one another. They are multiplied by it, copied back, and a bias is added. The backward pass copies its
+gradients as often, and multiplies for the gradients of the input and of the weight. The narrow side of these
+products is the number of blocks. Their rate in libraries does not follow from their arithmetic, so the model
+uses a measured time per number.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ _READ_AND_WRITTEN = Constant.at(8.0, "bytes: a number of float32 is read and one
 
 @dataclass(frozen=True, slots=True)
 class SmallFactor:
-    """Such a layer with ``blocks`` rows and columns of its smaller factor, called on so many ``rows``."""
+    """A Kronecker layer whose smaller factor has ``blocks`` rows and columns, called on ``rows`` rows."""
 
     rows: float
     inputs: int
@@ -95,18 +96,18 @@ class SmallFactor:
 
     @property
     def numbers(self) -> float:
-        """Numbers between both factors."""
+        """The count of numbers between both factors."""
         return self.rows * self.outputs
 
 
 def added_us(layer: SmallFactor, threads: int, rate: Interval, end: End, *, back: bool) -> float:
-    """µs of a pass next to the large product, calls apart; ``rate`` is the bytes per µs of a plain operator.
+    """The time of a pass besides the large product and the calls, in µs.
 
-    The best case is that of the highest rate.
+    ``rate`` is the bytes per µs of a plain operator; the best case has the highest rate.
     """
     numbers, plain_us = layer.numbers, _plain_us(layer.numbers, rate, end)
     divided = gained(PART.value, threads) if numbers >= _DIVIDED_FROM.value else 1.0
-    # Beyond the sizes that were measured the arithmetic of a number counts, which grows with the blocks.
+    # Beyond the measured sizes, the arithmetic per number counts, which grows with the blocks.
     wider = max(1.0, layer.blocks / max(PRODUCT_NS))
     each_ns = divided * by_size(INPUT_NS if back else PRODUCT_NS, layer.blocks, end)
     if back:
@@ -115,12 +116,12 @@ def added_us(layer: SmallFactor, threads: int, rate: Interval, end: End, *, back
     found = wider * numbers * each_ns / 1e3
     for run in (layer.blocks, layer.outputs // layer.blocks):
         found += max(divided * numbers * by_size(COPY_NS, run, end) / 1e3, plain_us)
-    # A bias is added; its gradient is a sum, which writes next to nothing.
+    # The forward pass adds a bias; its gradient is a sum, which writes next to nothing.
     return found + (plain_us * (0.5 if back else 1.0) if layer.bias else 0.0)
 
 
 def by_size(known: Mapping[int, Constant], size: int, end: End) -> float:
-    """The value between those of the nearest sizes, on a scale of ratios; that of the nearest one beyond them."""
+    """The value interpolated between the nearest sizes on a logarithmic scale; constant beyond them."""
     places = [log(one) for one in known]
     values = [log(getattr(one, end)) for one in known.values()]
     return float(np.exp(np.interp(log(size), places, values)))

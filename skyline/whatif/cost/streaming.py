@@ -1,4 +1,4 @@
-"""The gain of the passes by a step that moves less memory: caches hold more of what they read next."""
+"""The speed-up of the passes if the optimizer step moves less memory: caches keep more of the data they read next."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ from skyline.trace.record import Phase
 from skyline.whatif.subject import Subject
 
 US_PER_MB = Interval(2.0, 0.5, 4.5)
-"""The gain of forward and backward pass together for each megabyte that the step between them moves less, on a CPU:
-perceptrons and tables of embeddings of 4 to 17 million parameters (``benchmarks/optimizer_streaming.py``)."""
+"""The time that forward and backward pass together gain, in µs for each megabyte less that the step between
+them moves, on a CPU. Measured with perceptrons and embedding tables of 4 to 17 million parameters
+(``benchmarks/optimizer_streaming.py``)."""
 STREAMS_FROM_BYTES = 32e6
-"""Parameters, gradients and state of this size and more pass through the caches; the passes of smaller models gained
-nothing."""
+"""Parameters, gradients and state of this size or more do not fit into the caches; the passes of smaller
+models gained nothing."""
 _MOST_GAINED = 0.1
-"""Of the passes: the most that was seen."""
+"""The largest share of the passes' time that was gained in measurements."""
 
 
 def relieved(baseline: Subject, graph: Graph, less_bytes: float, *, end: str = "value") -> Graph:
-    """The graph with passes that gain by a step that moves so many bytes less, or lose where it moves more.
+    """The graph with passes sped up by a step that moves ``less_bytes`` less, or slowed if it moves more.
 
-    ``end`` says which end of what is known: ``value``, ``low`` for the least gain, or ``high`` for the most.
+    ``end`` is the end of the gain's range to use: ``value``, ``low`` for the least gain, or ``high`` for the
+    most.
     """
     if baseline.on_gpu or held_bytes(baseline) < STREAMS_FROM_BYTES or not less_bytes:
         return graph
@@ -35,6 +37,6 @@ def relieved(baseline: Subject, graph: Graph, less_bytes: float, *, end: str = "
 
 
 def held_bytes(baseline: Subject) -> float:
-    """Bytes that a step goes through: parameters, gradients and the optimizer's state."""
+    """Bytes that an optimizer step accesses: parameters, gradients and the optimizer's state."""
     peak = baseline.peak
     return float(peak.parameters + peak.gradients + peak.optimizer)

@@ -23,9 +23,9 @@ _ADDING = Constant.at(
 
 @dataclass(frozen=True, slots=True)
 class LayerCost:
-    """One layer with the whole batch: bytes that it takes in and gives, the most that it holds, and its weights.
+    """One layer with the whole batch: the bytes of its input, output, largest memory use, and weights.
 
-    ``passes_us`` has the time of both passes over the whole batch, by the samples of a sub-batch.
+    ``passes_us`` is the time of both passes over the whole batch, by the number of samples of a sub-batch.
     """
 
     input_bytes: float
@@ -41,7 +41,7 @@ class LayerCost:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Layers ``begin`` to ``end - 1`` in sub-batches of so many samples."""
+    """Layers ``begin`` to ``end - 1`` in sub-batches of ``samples`` samples."""
 
     begin: int
     end: int
@@ -50,7 +50,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Serialization:
-    """Layers whose batch has ``whole`` samples, a cache, and the rate of memory."""
+    """Layers with a batch of ``whole`` samples, the size of a cache, and the rate of memory."""
 
     layers: Sequence[LayerCost]
     whole: int
@@ -58,7 +58,7 @@ class Serialization:
     bytes_per_us: float
 
     def groups(self) -> tuple[Group, ...]:
-        """The groups with the least time in all; none where sub-batches bring nothing."""
+        """The groups with the least total time; none if sub-batches gain nothing."""
         if not self.layers:
             return ()
         sizes = sorted(self.layers[0].passes_us, reverse=True)
@@ -84,7 +84,7 @@ class Serialization:
         return self._runs([sizes[one] for one in reversed(path)])
 
     def changes_us(self, groups: Sequence[Group]) -> list[float]:
-        """By layer, its time in these groups less that with the whole batch."""
+        """The change of each layer's time by these groups, compared with the whole batch, in µs."""
         found = [0.0] * len(self.layers)
         for group in groups:
             for place in range(group.begin, group.end):
@@ -94,7 +94,7 @@ class Serialization:
         return found
 
     def copied_bytes(self, groups: Sequence[Group]) -> float:
-        """Outputs of groups that are there as parts and as a whole."""
+        """The bytes of the groups' outputs, which exist both as parts and as a whole."""
         return sum(self.layers[group.end - 1].output_bytes for group in groups)
 
     def _layer_us(self, place: int, size: int) -> float:
@@ -107,7 +107,7 @@ class Serialization:
         return layer.passes_us[size] - layer.passes_us[self.whole] + adding_us
 
     def _enter_us(self, place: int, size: int) -> float:
-        # The smaller batch that was measured found its input in the cache.
+        # The measured smaller batch found its input in the cache, so reading it from memory is added.
         return self.layers[place].input_bytes / self.bytes_per_us if size < self.whole else 0.0
 
     def _leave_us(self, place: int, size: int) -> float:

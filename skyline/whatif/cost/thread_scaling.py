@@ -25,18 +25,19 @@ from skyline.whatif.number_formats import BFLOAT16
 from skyline.whatif.subject import Subject, shapes
 
 _PASSES_BACK = 2.0
-"""Arithmetic of a backward pass over that of the forward one: gradients of the input and of the weight."""
+"""Ratio of the arithmetic of a backward pass to the forward pass: it computes gradients of the input and the weight."""
 _UNLIKE = 4.0
-"""Backward work whose arithmetic differs by more than this factor from every tried product has other sizes."""
+"""If the arithmetic of backward work differs by more than this factor from every tried product, its sizes
+differ too."""
 
 Tried = tuple[ProductTrial, TriedTimes]
 
 
 def tried_products(subject: Subject, graph: Graph, chosen: Indices) -> list[Tried | None]:
-    """For each chosen task its product and the times of its pass; None where no such product was tried.
+    """The tried product of each chosen task and the times of its pass; None if no such product was tried.
 
-    A forward task is matched by its operator and sizes. A backward task shows the size of its incoming gradient: it
-    belongs to the product with a result of that size and the nearest arithmetic.
+    A forward task is matched by its operator and sizes. A backward task shows the size of its incoming
+    gradient, so it is matched to the product with a result of that size and the nearest arithmetic.
     """
     trials = () if subject.profile is None else subject.profile.product_trials
     if not trials:
@@ -69,7 +70,7 @@ def _backward(trials: Sequence[ProductTrial], shape: OperatorShape) -> Tried | N
 
 
 def _apart(trial: ProductTrial, shape: OperatorShape) -> float:
-    """The factor between the arithmetic of both; 1 where it was not counted."""
+    """The ratio of the arithmetic of both, at least 1; 1 if it was not counted."""
     if not trial.flops or not shape.flops:
         return 1.0
     ratio = _PASSES_BACK * trial.flops / shape.flops
@@ -78,7 +79,8 @@ def _apart(trial: ProductTrial, shape: OperatorShape) -> float:
 
 _Share = TypeVar("_Share", float, Times)
 
-# The constants of the model. A part is the share of an operator's time, its call apart, that the threads divide.
+# The constants of the model. A part is the share of an operator's time, excluding its call, that the threads
+# divide.
 _BENCHMARK = "benchmarks/worker_contention.py"
 PLAIN_PART = Constant(
     0.88, 0.55, 0.98,
@@ -161,16 +163,17 @@ _TRIED_SHRINKS = Constant.at(
 )
 _JOINING = Constant.at(5.0, "µs to wake threads once and wait for the last of them: 4 to 8 µs", machine=XEON)
 _LOOPS = {(WorkClass.CONVOLUTION, False): 4, (WorkClass.CONVOLUTION, True): 10}
-"""Number of times that this happens in an operator, if not once: a convolution brings its input and
-weights into the layout of its kernel, computes, and brings the result back; backward it does so for the gradients of
-the input and of the weights, of which each thread has a part that they add up (oneDNN)."""
+"""Number of times that threads are woken and joined in an operator, if not once. A convolution converts its
+input and weights to the layout of its kernel, computes, and converts the result back. Backward it does so for
+the gradients of the input and of the weights; each thread computes a part of the latter, and these are added
+up (oneDNN)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Division:
     """The division of an operator among threads: the part of its time, and the number of loops.
 
-    ``tried``: the part is one of all its time, its call and the joining of threads among it.
+    If ``tried`` is true, the part is a share of all its time, including its call and the joining of threads.
     """
 
     part: Interval
@@ -189,12 +192,12 @@ def split_tasks(
     fused: bool = False,
     narrow: bool = False,
 ) -> tuple[Indices, tuple[Division, ...]]:
-    """The tasks on the script's thread that take another time on ``asked`` threads, and how they are divided.
+    """The tasks on the script's thread whose time changes on ``asked`` threads, and their division.
 
-    In passes that are so much larger more of them are: all but the optimizer's work grows with them, and what loads
-    batches with the batch (``loaded``), which may pass in parts. ``sorting`` are
-    tasks that have become an update of touched rows alone, ``fused`` says that the optimizer's step is one pass over
-    all tensors, none of which is still in a cache when the next step comes, and ``narrow`` that products are in 16
+    In passes ``larger`` times as large, more tasks are split: all work except the optimizer's grows with
+    them. Loading grows with the batch (``loaded``), which may pass in parts. ``sorting`` are tasks that have
+    become an update of touched rows only. ``fused`` means that the optimizer's step is one pass over all
+    tensors, and that no tensor is still in a cache at the next step. ``narrow`` means that products are in 16
     bits.
     """
     trace = baseline.script.trace
@@ -220,7 +223,7 @@ def split_tasks(
         growth = by_phase.get(record.phase, larger)
         part = None if tried is None else tried[0].divided_part(tried[1], narrow=narrow)
         split = is_split(record, trace, growth)
-        # A tried time is that of another step or gradient than these make of it; or it was not divided.
+        # The tried time does not apply if these changes replace the step or the gradient.
         elsewhere = (fused and record.phase is Phase.OPTIMIZER) or (apart and "mbedding" in record.name)
         if division is not None and not elsewhere and split == is_split(record, trace):
             kept.append(task)
@@ -242,10 +245,10 @@ def split_tasks(
 
 
 def split_in_loader(baseline: Subject, graph: Graph, asked: int) -> tuple[Indices, tuple[Division, ...]]:
-    """The operators of the loader on the script's thread, as they were tried.
+    """The loader's operators on the script's thread that threads affect, and their division, as tried.
 
-    Where it was not, its small convolutions, of single images: too small to gain by threads, which are woken all the
-    same.
+    Without trials, these are the convolutions of single images: too small to gain by threads, which are woken
+    nevertheless.
     """
     chosen = select(graph, kind=TaskKind.DATA, lane=baseline.lane)
     chosen = chosen[graph.tasks.named(is_operator)[chosen]]
@@ -260,10 +263,10 @@ def split_in_loader(baseline: Subject, graph: Graph, asked: int) -> tuple[Indice
 def tried_divisions(
     baseline: Subject, graph: Graph, chosen: Indices, asked: int, *, narrow: bool, larger: float = 1.0
 ) -> list[Division | None]:
-    """The division of chosen tasks in iterations on other threads; None for those of which it is not known.
+    """The division of each chosen task, from iterations on another number of threads; None if unknown.
 
-    In a batch so much larger, or the one nearest to it that was tried. Of none where loader workers had cores as
-    well: what they leave to how many threads is computed elsewhere.
+    The batch is ``larger`` times as large, or the nearest batch that was tried. Unknown for all tasks if
+    loader workers used cores as well: the cores that they leave to the threads are computed elsewhere.
     """
     tried = None if present_setting(baseline).workers else baseline.tried
     other = None if tried is None else tried.other_threads
@@ -279,24 +282,24 @@ def tried_divisions(
         part = divided_part(
             1 / min(_MOST_LONGER.value, max(1 / _MOST_LONGER.value, factor)), tried.threads, other
         )
-        # Only as many threads gain more than their number as were seen to.
+        # A gain beyond the number of threads is only assumed for the number that was tried.
         part = part if asked == other else min(1.0, max(0.0, part))
         found.append(Division(Interval(part, part - _IN_PLACE.value, part + _IN_PLACE.value), tried=True))
     return found
 
 
 def attention_part(numbers: float) -> float:
-    """Which part of fused attention goes faster with the threads, where a head has so many positions by its width."""
+    """The part of fused attention that threads divide, if a head has ``numbers`` numbers (positions times width)."""
     return _ATTENTION_MOST.value * numbers**2 / (numbers**2 + _ATTENTION_HALF.value**2)
 
 
 def gained(part: _Share, threads: int) -> _Share:
-    """The time on so many threads over that on one, where this part of it is split (Amdahl, 1967)."""
+    """The ratio of the time on ``threads`` threads to that on one, if ``part`` of the work is split (Amdahl, 1967)."""
     return 1 - part + part / max(1, threads)
 
 
 def threads_of(subject: Subject) -> int:
-    """Over how many threads operators are split; one where nothing tells it."""
+    """The number of threads that operators are split over; 1 if unknown."""
     profile = subject.profile
     return max(1, profile.environment.intraop_threads) if profile is not None else 1
 
@@ -304,7 +307,7 @@ def threads_of(subject: Subject) -> int:
 def factors(
     divisions: tuple[Division, ...], times_us: Times, before: int, after: int
 ) -> tuple[Times, Times, Times]:
-    """By task, its time on ``after`` threads over that on ``before``: likely, at least, at most (Amdahl, 1967)."""
+    """The ratio of each task's time on ``after`` threads to that on ``before``: likely, least, most (Amdahl, 1967)."""
     columns = [np.array([getattr(one.part, name) for one in divisions]) for name in ENDS]
     beside = np.array([0.0 if one.tried else 1.0 for one in divisions])
     joining_us = _JOINING.value * beside * np.array([one.loops for one in divisions], np.float64)
@@ -343,9 +346,10 @@ def _part(record: Record, trace: Trace, *, attention: bool) -> Interval:
 
 
 def _tried_of(part: Interval, growth: float) -> Interval:
-    """The division of a part that was tried, and for smaller batches as well.
+    """The divided part that was tried, for a batch ``growth`` times as large.
 
-    Work that gains more than the number of threads by their caches does not in batches that no cache holds.
+    Work that gains more than the number of threads, because of their caches, does not do so with batches that
+    no cache holds.
     """
     tried = min(1.0, part.value) if growth > 1.0 else part.value
     power = _TRIED_GROWS.value if growth > 1.0 else _TRIED_SHRINKS.value
@@ -354,7 +358,7 @@ def _tried_of(part: Interval, growth: float) -> Interval:
 
 
 def _of_larger(part: Interval, growth: float) -> Interval:
-    """The part in an operator on so many times as much: what is not divided grows less than the rest."""
+    """The part in an operator on ``growth`` times as much data: the undivided work grows less than the rest."""
     if growth <= 1.0:
         return part
     value = 1 - (1 - part.value) * growth**_UNDIVIDED_GROWS.value

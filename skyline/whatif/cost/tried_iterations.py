@@ -1,4 +1,4 @@
-"""Times of the script's operators on other threads, in 16 bits and at other batch sizes, from trials of iterations."""
+"""Times of the script's operators from trial iterations: other thread counts, 16 bits, other batch sizes."""
 
 from __future__ import annotations
 
@@ -22,29 +22,32 @@ from skyline.trace.trial import Trial
 from skyline.whatif.constant import Constant
 
 ExecutionKey = tuple[int, str]
-"""An execution config: the number of threads, and the number format of forward passes (empty: the script's own)."""
+"""An execution configuration: the number of threads, and the number format of forward passes (empty: the
+script's own)."""
 _Place = tuple[Phase, str, str, int]
 """Phase, module and name of an operator, and its number among the operators that share them in an iteration."""
 _LEAST_KNOWN = 0.7
-"""Share of an iteration's time in operators that another config has as well; with less it is another computation."""
+"""Least share of an iteration's time in operators that another configuration has as well; below it, the
+configuration is another computation."""
 _MOST_APART = 1.5
-"""A trial whose unchanged script took this many times longer or shorter than when it was timed was disturbed."""
+"""A trial counts as disturbed if its unchanged script was slower or faster by this factor than when it was timed."""
 _NORMAL_DEVIATION = Constant.at(
     1.4826, "standard deviation of a normal distribution over its median deviation"
 )
 _NINE_IN_TEN = Constant.at(1.645, "deviations to either side that hold nine in ten of a normal distribution")
 _MOST_POWER = Constant.at(2.0, "pairs of samples: no operator of an iteration grows faster with the batch")
 _PYTHON_LESS, _PYTHON_MORE = 0.6, 1.8
-"""Bounds of how Python's time may change with the config: neither threads nor formats divide it."""
+"""Bounds for the change of Python's time with the configuration: neither threads nor formats divide it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TriedIterations:
-    """By execution config, the time of every record in µs; not a number where it is not known.
+    """The time of every record by execution configuration, in µs; NaN if unknown.
 
-    ``elsewhere_us`` has the same by batch size, as a multiple of the script's own. ``name_codes`` are the codes of the
-    records' names by ``codes``. ``python_us`` is the interpreter's time in an iteration, by phase. ``spreads`` are the
-    shares by which iterations in a config are unsure, from the rounds that they were timed in.
+    ``elsewhere_us`` has the same times by batch size, given as a multiple of the script's own. ``name_codes``
+    are the codes of the records' names by ``codes``. ``python_us`` is the interpreter's time in an iteration,
+    by phase. ``spreads`` are the relative uncertainties of iterations in a configuration, from the rounds
+    that they were timed in.
     """
 
     threads: int
@@ -57,7 +60,7 @@ class TriedIterations:
 
     @property
     def standing(self) -> ExecutionKey:
-        """The script's own config."""
+        """The script's own configuration."""
         return self.threads, ""
 
     @property
@@ -68,10 +71,10 @@ class TriedIterations:
     def factors(
         self, graph: Graph, chosen: Indices, before: ExecutionKey, after: ExecutionKey, larger: float = 1.0
     ) -> Times:
-        """By chosen task, its time in config ``after`` over that in ``before``; not a number where it is not known.
+        """The ratio of each chosen task's time in configuration ``after`` to that in ``before``; NaN if unknown.
 
-        The batch is ``larger`` times the script's own, or the nearest to that which was tried. A task that a change
-        has put in the place of another is not known.
+        The batch is ``larger`` times the script's own, or the nearest one that was tried. The ratio is
+        unknown for a task that a change has put in the place of another.
         """
         unknown = np.full(len(chosen), np.nan)
         if before not in self.times_us or after not in self.times_us or not len(chosen):
@@ -81,11 +84,11 @@ class TriedIterations:
         return np.where(self._same(graph, chosen) & np.isfinite(ratios[rows]), ratios[rows], unknown)
 
     def growth(self, graph: Graph, larger: float) -> Times:
-        """By task, its time in such a batch over that in the script's own; not a number where none was tried.
+        """The ratio of each task's time in a ``larger`` batch to that in the script's own; NaN if not tried.
 
-        Beyond the tried batches each operator goes on as between the two outermost: attention over the samples of a
-        batch grows with its square, where a layer grows with the batch.
-        ``graph`` has a task for each operator, as they were recorded or with changes made.
+        Beyond the tried batches, each operator continues to grow as between the two outermost: attention over
+        the samples of a batch grows with its square, a layer in proportion to it. ``graph`` has a task for
+        each operator, as they were recorded or with changes made.
         """
         unknown = np.full(len(graph), np.nan)
         if larger == 1.0 or not self.elsewhere_us:
@@ -100,12 +103,12 @@ class TriedIterations:
         return np.where(known, ratios, unknown)
 
     def beyond(self, larger: float) -> float:
-        """The size of such a batch over that of the nearest one for which ``factors`` has values."""
+        """The ratio of a batch ``larger`` times as large to the nearest batch for which ``factors`` has values."""
         tried = [1.0, *self.elsewhere_us]
         return larger / min(max(tried), max(min(tried), larger))
 
     def python_factors(self, graph: Graph, before: ExecutionKey, after: ExecutionKey) -> Times:
-        """By task, the time of Python behind it in config ``after`` over that in ``before``."""
+        """The ratio of the Python time after each task in configuration ``after`` to that in ``before``."""
         found = np.ones(len(graph))
         if before not in self.times_us or after not in self.times_us:
             return found
@@ -116,9 +119,10 @@ class TriedIterations:
         return found
 
     def settled(self, graph: Graph) -> Graph:
-        """The recorded graph with the times of the trial of the script's own config.
+        """The recorded graph with times from the trial of the script's own configuration.
 
-        The iterations of the graph follow one that was recorded with shapes and memory, and are not yet typical.
+        The iterations of the graph come after one that was recorded with shapes and memory, and are not yet
+        typical.
         """
         everything = np.arange(len(graph))
         times_us = self.times_us[self.standing][graph.tasks.origin]
@@ -126,7 +130,7 @@ class TriedIterations:
         return graph.with_times(durations=np.where(known, times_us, graph.durations))
 
     def _ratios(self, before: ExecutionKey, after: ExecutionKey, larger: float) -> Times:
-        """By record, as near to such a batch as was tried."""
+        """The ratios by record, for the tried batch sizes nearest to ``larger``."""
         with np.errstate(divide="ignore", invalid="ignore"):
             tried = {
                 growth: times[after] / times[before]
@@ -134,7 +138,8 @@ class TriedIterations:
                 if before in times and after in times
             }
             between = _between(tried, larger)
-        # Operators that another batch does not have, or that take no time there, keep the ratio of the own batch.
+        # Operators that another batch does not have, or that take no time there, keep the ratio of the
+        # script's own batch.
         return np.where(np.isfinite(between) & (between > 0), between, tried[1.0])
 
     def _same(self, graph: Graph, chosen: Indices) -> npt.NDArray[np.bool_]:
@@ -145,7 +150,7 @@ class TriedIterations:
 
 
 def tried_iterations(profile: Profile) -> TriedIterations | None:
-    """None where no config but the script's own was tried, or none has the script's operators."""
+    """The tried iterations of a profile; None if no other configuration with the script's operators was tried."""
     threads = profile.environment.intraop_threads
     by_size: dict[int | None, list[Trial]] = {}
     for trial in profile.trials:
@@ -176,9 +181,9 @@ def tried_iterations(profile: Profile) -> TriedIterations | None:
 
 
 def _spread(ratios: Sequence[float]) -> float:
-    """Half of the range that holds the median of rounds in nine of ten cases, as a share of it; 0 without rounds.
+    """Half of the 90 % range of the median over the rounds, relative to that median; 0 without rounds.
 
-    It comes from the median deviation: a round that something else disturbed does not count more than others.
+    It comes from the median deviation, so that a disturbed round does not count more than others.
     """
     if len(ratios) < 2:
         return 0.0
@@ -200,7 +205,7 @@ def _own_config_first(trials: Iterable[Trial]) -> list[Trial]:
 
 
 def _is_steady(profile: Profile, trials: Sequence[Trial]) -> bool:
-    """True if the script's own config took as long when it was recorded as when it was timed, at this batch size."""
+    """True if the script's own configuration took about as long when recorded as when timed, at this batch size."""
     unchanged = next((one for one in trials if _is_own_config(one)), None)
     if unchanged is None:
         return False
@@ -213,7 +218,7 @@ def _is_steady(profile: Profile, trials: Sequence[Trial]) -> bool:
 
 
 def _by_place(trials: Sequence[Trial], threads: int) -> dict[ExecutionKey, dict[_Place, float]]:
-    """By config, the times of the operators of the first trial, which is of the script's own config."""
+    """The times of the first trial's operators by configuration; the first trial has the script's own configuration."""
     first, *others = trials
     keys = _places((one.phase, one.module, one.name) for one in first.operators)
     standing = {place: one.took_us for place, one in zip(keys, first.operators, strict=True)}
@@ -235,7 +240,7 @@ def _by_record(
 
 
 def _between(tried: dict[float, Times], larger: float) -> Times:
-    """Of figures for batches of some sizes those for another: by the power law through the two on either side."""
+    """The figures for a batch size, interpolated by the power law through the two nearest tried sizes."""
     smaller = max((one for one in tried if one <= larger), default=min(tried))
     greater = min((one for one in tried if one >= larger), default=max(tried))
     weight = math.log(larger / smaller) / math.log(greater / smaller) if greater > smaller else 0.0
@@ -243,16 +248,16 @@ def _between(tried: dict[float, Times], larger: float) -> Times:
 
 
 def _outside(tried: dict[float, Times], larger: float) -> Times:
-    """Of figures for batches of some sizes those for one beyond them, by the power law of the two nearest to it."""
+    """The figures for a batch size beyond the tried ones, extrapolated by the power law of the two nearest."""
     edge, inner = sorted(tried, key=lambda size: abs(math.log(size / larger)))[:2]
     power = np.log(tried[edge] / tried[inner]) / math.log(edge / inner)
     return tried[edge] * (larger / edge) ** np.clip(power, 0.0, _MOST_POWER.value)
 
 
 def _beside(standing: dict[_Place, float], trial: Trial) -> dict[_Place, float] | None:
-    """The times in a trial of the operators of the script's own config.
+    """The times that the operators of the script's own configuration take in a trial; None if too few are in it.
 
-    Operators that only the trial has, such as casts, count with the operator before them.
+    The time of operators that only the trial has, such as casts, counts for the operator before them.
     """
     times: dict[_Place, float] = dict.fromkeys(standing, 0.0)
     last: _Place | None = None
@@ -280,7 +285,7 @@ def _places(keys: Iterable[tuple[Phase, str, str]]) -> list[_Place]:
 
 
 def _places_of_records(trace: Trace) -> list[_Place | None]:
-    """By record its place in its iteration; None for Python, and for what other threads did."""
+    """The place of each record in its iteration; None for Python, and for the work of other threads."""
     lane = main_lane(trace)
     found: list[_Place | None] = [None] * len(trace.records)
     rows: dict[int, list[int]] = {}

@@ -1,4 +1,4 @@
-"""The update of layers whose weights become others, and the sum of their gradients."""
+"""The update of layers whose weights are replaced, and the accumulation of their gradients."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PER_WEIGHT = (Phase.OPTIMIZER, Phase.COMMUNICATION)
 
 
 def with_gradients_added(subject: Subject, graph: Graph, layers: Sequence[Replaced]) -> Graph:
-    """Gradients that are added to earlier ones take as much less as they are smaller."""
+    """The graph with the accumulation of these layers' gradients scaled to their new sizes."""
     factors = {layer.module.path: layer.after / layer.before for layer in layers}
     sizes = {layer.module.path: layer.before for layer in layers}
     chosen = tasks_of(graph, layers, phase=Phase.BACKWARD, kind=product_kind(subject))
@@ -46,16 +46,17 @@ def with_gradients_added(subject: Subject, graph: Graph, layers: Sequence[Replac
 
 
 def with_update(subject: Subject, graph: Graph, layers: Sequence[Replaced], end: End) -> Graph:
-    """The update of other numbers of parameters and tensors, and the exchange of their gradients.
+    """The graph with the update and the gradient exchange of the new numbers of parameters and tensors.
 
-    On a CPU the operators on each weight become those on its two smaller ones, where the recording shows them.
+    On a CPU, the operators on each weight become operators on its two smaller weights, if the recording shows
+    them.
     """
     facts = subject.script.optimizers
     parameters, tensors = sum(one.parameter_count for one in facts), sum(one.tensor_count for one in facts)
     less = sum(layer.less for layer in layers)
     if not parameters or not tensors:
         return graph
-    # More parameters are a loss, whose best case is the small one.
+    # With more parameters the change is a loss, and the best case is a small loss.
     side = END_OF_GAIN[end] if less > 0 else end
     size = max(0.0, 1 - getattr(_SHRINKS, side) * less / parameters)
     count = 1 + sum(layer.more_tensors for layer in layers) / tensors
@@ -69,7 +70,7 @@ def with_update(subject: Subject, graph: Graph, layers: Sequence[Replaced], end:
         traffic = subject.step.traffic_share
         stepped = scale(graph, stepping, traffic * size + (1 - traffic) * count, gaps=True)
     update = update_of(facts[0])
-    # Caches hold more for what the passes still read: of weights that go their products have no part any more.
+    # Caches keep more of the data that the passes still read, without the removed weights.
     moved = 0.0 if update is None else min(1.0, size) * less * update.unfused_bytes
     return relieved(subject, stepped, moved, end=side)
 
@@ -77,11 +78,11 @@ def with_update(subject: Subject, graph: Graph, layers: Sequence[Replaced], end:
 def _with_each_weight(
     subject: Subject, graph: Graph, stepping: Indices, layers: Sequence[Replaced], count: float, end: End
 ) -> Graph | None:
-    """The update with each operator on a weight replaced by one on both of its smaller ones.
+    """The graph with each update operator on a weight replaced by operators on its two smaller weights.
 
-    The time of an operator on another number of numbers lies between those of the nearest sizes in the recording. The
-    interpreter's time is that of ``count`` times the tensors. None where the operators on these weights are not known
-    one by one, as in an update of all tensors together.
+    The time of an operator on a new size is interpolated between the nearest sizes in the recording. The
+    interpreter's time grows with the number of tensors, by ``count``. None if the operators on these weights
+    are not known one by one, as in an update of all tensors together.
     """
     called = shapes(subject, graph, stepping)
     numbers = [prod(one.inputs[0]) if one is not None and one.inputs else 0 for one in called]
@@ -98,7 +99,8 @@ def _with_each_weight(
         return None
     factors: dict[tuple[str, int], float] = {}
     for size, replaced in by_size.items():
-        # Operators that work once on each tensor tell how many of this size there are; others of it stay.
+        # Operators that work once on each tensor tell the number of tensors of this size; those not replaced
+        # stay.
         tensors = min(len(each[size]) for each in times_us.values() if size in each) / subject.steps
         share = min(1.0, len(replaced) / tensors)
         for name, each in times_us.items():
@@ -116,15 +118,16 @@ def _with_each_weight(
 
 
 def _factors_us(times_us: Mapping[int, float], layer: Replaced, end: End) -> float:
-    """The time of an operator on both weights to come."""
+    """The time of an operator on both new weights, in µs."""
     sizes = layer.largest, layer.after - layer.largest
     return sum(_between_us(times_us, size, end) for size in sizes if size > 0)
 
 
 def _between_us(times_us: Mapping[int, float], size: int, end: End) -> float:
-    """The time of an operator on so many numbers, from the nearest sizes: a power law between both.
+    """The time in µs of an operator on ``size`` numbers: a power law between the nearest known sizes.
 
-    Its ends are the rate of the smaller size, which lies in nearer caches, and the rate of the larger one.
+    The ends of its range are the rate of the smaller size, which lies in faster caches, and of the larger
+    size.
     """
     smaller = max((one for one in times_us if one <= size), default=0)
     larger = min((one for one in times_us if one >= size), default=0)

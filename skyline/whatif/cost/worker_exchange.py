@@ -1,4 +1,4 @@
-"""The exchange of gradients between workers that the script does not have yet: its sizes, its times, its link."""
+"""The exchange of gradients between workers that the script does not have yet: sizes, times and link."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ REACHED = Constant(
 _NUMBER_BYTES = Constant.at(4.0, "the width of a gradient in float32")
 _MOST_WORKERS = 100_000
 LINKS = "links between workers"
-"""The lane of exchanges."""
+"""The name of the lane of exchanges."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """Number of workers with a copy of the model each, and the link of one of them in Gbit/s, in each direction."""
+    """The number of workers, each with a copy of the model, and the rate of a worker's link per direction in Gbit/s."""
 
     count: int
     gbit_s: float
@@ -52,7 +52,7 @@ class Workers:
         return found
 
     def bytes_per_us(self, reached: float) -> float:
-        """The rate of one direction of a link."""
+        """The rate of one direction of a link, in bytes per µs."""
         return self.gbit_s / 8 * 1e3 * reached
 
     def assumption(self) -> str:
@@ -79,7 +79,7 @@ class Gradient:
 
 @dataclass(frozen=True, slots=True)
 class BetweenWorkers(UsualWhatIf):
-    """A what-if in which a script of one rank trains its model with several workers, each on batches of its own."""
+    """A what-if in which a script of one rank trains its model with several workers, each with its own batches."""
 
     training_only: bool = True
     semantics: Semantics = Semantics.CONVERGENCE
@@ -92,7 +92,7 @@ class BetweenWorkers(UsualWhatIf):
 
 
 def why_alone(subject: Subject, graph: Graph) -> str:
-    """The reason why no exchange between further workers is known; empty where one is."""
+    """The reason why no exchange between further workers can be predicted; empty if it can."""
     if subject.script.parallel is not None and subject.script.parallel.world_size > 1:
         return "the script has several ranks already"
     if not any(one.trainable for one in subject.script.modules):
@@ -105,7 +105,7 @@ def why_alone(subject: Subject, graph: Graph) -> str:
 def gradients_of(subject: Subject, graph: Graph, iteration: int) -> tuple[Gradient, ...]:
     """The gradients of an iteration in the order in which they are ready.
 
-    Parameters of modules without work of their own travel with the last gradient.
+    Parameters of modules without recorded work are sent with the last gradient.
     """
     profile = subject.script
     paths = profile.trace.modules
@@ -126,14 +126,14 @@ def gradients_of(subject: Subject, graph: Graph, iteration: int) -> tuple[Gradie
 
 
 def working(subject: Subject, graph: Graph, phase: Phase, iteration: int) -> Indices:
-    """The tasks of a phase that compute: kernels of a GPU, or the operators of the script's thread."""
+    """The tasks of a phase that compute: GPU kernels, or the operators of the script's thread."""
     if subject.on_gpu:
         return select(graph, kind=TaskKind.KERNEL, phase=phase, iteration=iteration)
     return select(graph, lane=subject.lane, phase=phase, iteration=iteration)
 
 
 def after_backward(subject: Subject, graph: Graph, iteration: int) -> int | None:
-    """The first task behind the backward pass on its lane, which has to wait for the gradients."""
+    """The first task after the backward pass on its lane, which has to wait for the gradients."""
     backward = working(subject, graph, Phase.BACKWARD, iteration)
     if not len(backward):
         return None

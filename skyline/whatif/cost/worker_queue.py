@@ -1,4 +1,4 @@
-"""Batches made by worker processes in the graph of a profile: who makes which, and who waits for whom."""
+"""Batches made by worker processes in the graph of a profile, and the waits between workers and script."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_VARIED = 32
 
 
 def roughly(graph: Graph) -> Graph:
-    """With one task for each stretch of loading and of all else, which is all that queues of batches notice."""
+    """The graph with one task for each stretch of loading and of other work; queues of batches need no more detail."""
     if len(graph.structure.lanes) > 1:
         return graph
     tasks = graph.tasks
@@ -25,7 +25,7 @@ def roughly(graph: Graph) -> Graph:
 
 
 def loader_and_compute_us(graph: Graph, lane: str) -> tuple[float, float]:
-    """Per iteration: time on the lane inside loaders, and all other time."""
+    """The time per iteration on the lane inside loaders, and all other time, in µs."""
     tasks = graph.tasks
     times_us = graph.durations + graph.gaps
     on_lane = tasks.lane == tasks.lane_code(lane)
@@ -38,7 +38,7 @@ def loader_and_compute_us(graph: Graph, lane: str) -> tuple[float, float]:
 
 
 def fetching(graph: Graph, lane: str, each_us: float) -> Graph:
-    """With every fetch on the lane taking so long."""
+    """The graph with every fetch on the lane taking ``each_us``."""
     fetches = select(graph, kind=TaskKind.DATA, lane=lane)
     durations, gaps = graph.durations.copy(), graph.gaps.copy()
     durations[fetches], gaps[fetches] = each_us, 0.0
@@ -55,10 +55,11 @@ def with_queue(
     receive_us: float,
     varied: Sequence[float] = (),
 ) -> Graph:
-    """Batch number k is made on worker lane k mod ``workers`` and waited for where it was fetched.
+    """The graph in which worker k mod ``workers`` makes batch k, and the script waits for it at the fetch.
 
-    A worker starts a batch when the one ``prefetch`` of its own batches ago has been taken from its queue.
-    ``varied`` are times of batches over ``making_us``, in turn. The graph is repeated until the queues are steady.
+    A worker starts a batch when the script has taken the batch that this worker made ``prefetch`` batches
+    earlier. ``varied`` are ratios of successive batch times to ``making_us``. The graph is repeated until the
+    queues are steady.
     """
     varied = tuple(varied[:_MOST_VARIED]) or (1.0,)
     graph = stitch(graph, max(2 * prefetch * workers + 4, 2 * len(varied)))

@@ -1,4 +1,4 @@
-"""The edits to write or written last, as a unified diff, and the refused ones with reasons."""
+"""The edits to be written, or those written last, as a unified diff. Refused edits have reasons."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from skyline_tui.workspace_edit import RewrittenFile
 
 
 class Diff(Sheet):
-    """The diff of a requested change; ``of_written`` shows that of a written one."""
+    """The diff of a requested change; ``of_written`` shows the diff of a written change."""
 
     def __init__(self, preview: PreviewResult) -> None:
         super().__init__("Edits that apply would make", Content("\n").join(preview_lines(preview)))

@@ -37,7 +37,7 @@ SEMANTICS = {
 
 
 class Explain(Sheet):
-    """The values, their basis, their assumptions, and the feasibility of a rewrite."""
+    """The values of a prediction, their basis and assumptions, and whether Skyline can rewrite the code."""
 
     def __init__(
         self, estimate: EstimateReport, baseline: BaselineReport, record: TrackRecordReport | None = None

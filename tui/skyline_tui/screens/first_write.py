@@ -14,7 +14,7 @@ Answer = Literal["live", "staged"]
 
 
 class FirstWrite(ModalScreen[Answer | None]):
-    """Closes with the mode that the user wants; None: nothing is written now, and the next change asks again."""
+    """Closes with the mode that the user wants. None: nothing is written now, and the next change asks again."""
 
     BINDINGS = (
         Binding("enter", "answer('live')", "Write", id="first-write.live"),

@@ -42,14 +42,14 @@ class Limits(ModalScreen[BestParams | None]):
                     yield RadioButton(text, value=name == "convergence", id=name)
 
     def on_input_submitted(self, message: Input.Submitted) -> None:
-        """Accept both, or show the error."""
+        """Accept both limits, or show the error."""
         result = message.validation_result
         if result is None or not result.is_valid:
             self.notify("Write a number of gigabytes, such as 8.", severity="warning")
             return
         pressed = self.query_one(RadioSet).pressed_button
         allowed = cast(Allowed, pressed.id if pressed is not None and pressed.id else "convergence")
-        # The default is the whole device, to the byte.
+        # The field shows a rounded number, but the default is the exact memory of the whole device.
         offered = message.value == f"{self._usable / 1e9:.3g}"
         memory_bytes = self._usable if offered else float(message.value) * 1e9
         self.dismiss(BestParams(self._uri, memory_bytes, allowed))

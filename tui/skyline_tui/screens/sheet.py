@@ -17,7 +17,7 @@ from skyline_tui.keys import HELP
 from skyline_tui.views.view import rendered
 
 _WIDEST, _FRAME = 90, 8
-"""Cells of the sheet as in the style sheet, and those of its frame, its margin and its scroll bar."""
+"""Widths in cells: the sheet as in the style sheet, and the sum of its frame, margin and scroll bar."""
 
 
 class Sheet(ModalScreen[None]):

@@ -41,13 +41,13 @@ class ComparisonList(RowList):
         self._pending = self._written = False
 
     def offer(self, saved: tuple[SavedProfile, ...] | None, *, pending: bool, written: bool) -> None:
-        """Replace the choices; None keeps the profiles."""
+        """Replace the choices. ``saved`` None keeps the profiles."""
         self._saved = self._saved if saved is None else saved
         self._pending, self._written = pending, written
         self.redraw()
 
     def rows(self, width: int) -> Iterable[tuple[str, Content]]:
-        """Changes of the code first."""
+        """One row per comparison, changes of the code first."""
         if self._pending:
             yield PENDING, Content("edits that apply would make")
         if self._written:
@@ -224,11 +224,11 @@ class DiffView(View):
 NO_PROFILE = "There is no saved profile of this script."
 _ROWS = 8
 _ABOVE = 1.05
-"""The chart ends this much above the longest time."""
+"""Upper end of the chart, as a multiple of the longest time."""
 
 
 def over_commits(report: HistoryReport, width: int) -> Content:
-    """A column for each state of the sources, oldest first, with a mark at each that became slower."""
+    """A column for each state of the sources, oldest first, with a mark at each state that became slower."""
     page = rendered(history_page(report), width)
     if len(report.states) < 2:
         return page

@@ -43,7 +43,7 @@ class LinesView(View):
         self._base: Path | None = None
         self._followed: Place | None = None
         self._written: tuple[str, Collection[int], float] | None = None
-        """File and lines that were rewritten before the page had widgets, and when, in s."""
+        """File and lines rewritten before the page had widgets, and the time of the rewrite in s."""
 
     def parts(self) -> ComposeResult:
         with Container(id="lines-grid"):
@@ -127,7 +127,7 @@ class LinesView(View):
         row = table.current
         if row is None or not row.line:
             return
-        # Only for moves by the user: refilling the table sends this message too.
+        # Follow only moves by the user: refilling the table sends this message too.
         here, before = (row.file, row.line), self._followed
         self._followed = here
         if table.has_focus and before is not None and here != before:
@@ -239,7 +239,7 @@ _PHASES = {
 
 
 def _named(line: LineReport) -> bool:
-    """True for the row of a line or operator: the unattributed time stays at the end."""
+    """True for the row of a line or operator. The unattributed time is not one: it stays at the end."""
     return bool(line.line or line.source)
 
 

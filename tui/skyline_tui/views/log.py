@@ -49,7 +49,7 @@ class LogView(View):
             return
         self._last = words
         moment = datetime.now().strftime("%H:%M:%S")
-        # Assembled by hand: the text may contain anything, including brackets.
+        # No markup: the text may contain anything, including brackets.
         line = Text.assemble((f"{moment} ", "dim"), (f"{source:<8} ", "bold"), text.strip())
         self._lines.append(line)
         if self.made:
@@ -57,5 +57,5 @@ class LogView(View):
 
     @property
     def text(self) -> str:
-        """All messages kept."""
+        """All stored messages as text."""
         return "\n".join(line.plain for line in self._lines)

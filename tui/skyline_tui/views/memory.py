@@ -25,7 +25,7 @@ from skyline_tui.widgets.row_list import RowList
 
 _AGE_CELLS = 22
 _OTHER_CELLS = 9 + 1 + 6 + 2 + 7 + 2 + 2 + _AGE_CELLS
-"""Width of a row without its place and code."""
+"""Width of a row without its place and code, in cells."""
 OWNERS = ("parameters", "gradients", "optimizer", "activations", "other")
 
 

@@ -30,7 +30,7 @@ NOT_YET = (
 )
 _KEYS = "Enter timeline, a code, x Perfetto"
 _NARROW = 100
-"""Cells below which the table leaves its words to the text of the row."""
+"""Width, in cells, below which the table omits its words; the text of the row has them."""
 
 
 class PlanView(View):
@@ -83,7 +83,7 @@ class PlanView(View):
 
     @property
     def row(self) -> PlanRow | None:
-        """The row of the cursor."""
+        """The row under the cursor."""
         return self._table.current
 
     @property
@@ -113,7 +113,7 @@ class PlanView(View):
             self._table.focus()
 
     def fail(self, reason: str) -> None:
-        """Show the reason why there is no plan; the same question may be asked again."""
+        """Show the reason why there is no plan. The same question may be asked again."""
         self.query_one(PlanQuestion).forget()
         self.query_one("#plan-title", Static).update(Content.styled(f"! {reason}", "$text-warning"))
 
@@ -168,7 +168,7 @@ class PlanView(View):
         self._describe()
 
     def on_lanes_task_opened(self, message: Lanes.TaskOpened) -> None:
-        """The work of a plan has no line."""
+        """Ignore the message, because the work of a plan has no line."""
         message.stop()
 
     def resized(self) -> None:

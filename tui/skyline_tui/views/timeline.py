@@ -23,7 +23,7 @@ from skyline_tui.widgets.lanes import SIGNS, Lanes
 
 
 class TimelineView(View):
-    """The lanes, with a line about the selected work; requests finer data after zooming in."""
+    """The lanes, with a line of text about the selected work. Requests finer data after zooming in."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("full_stop", "iteration(1)", "Next iteration", show=False, id="timeline.next-iteration"),
@@ -48,7 +48,7 @@ class TimelineView(View):
         yield Static("waiting for the first profile", id="timeline-detail", classes="view-detail")
 
     def show(self, profile: ProfileReport) -> None:
-        """Mark the data as outdated; they are requested when the page is shown."""
+        """Mark the data as outdated. They are requested when the page is shown."""
         self._profile, self._fresh = profile, False
         if self.display:
             self.shown()

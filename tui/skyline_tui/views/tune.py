@@ -38,7 +38,7 @@ class TuneView(View):
 
     @dataclass
     class SearchWanted(Message):
-        """The user wants a search; its limits are asked for first."""
+        """The user wants a search, and is first asked for its limits."""
 
     @dataclass
     class TrialsWanted(Message):
@@ -61,7 +61,7 @@ class TuneView(View):
             yield Static(id="tune-text")
 
     def show(self, profile: ProfileReport) -> None:
-        """Trials are of one profile."""
+        """Drop the trials of an earlier profile, because trials belong to one profile."""
         if self._progress is None or not self._progress.running:
             self._progress = self._report = None
             self._write()
@@ -69,7 +69,7 @@ class TuneView(View):
                 self.shown()
 
     def shown(self) -> None:
-        """Ask for the trials of the last search, which may be that of a terminal; focus the table."""
+        """Request the trials of the last search, which may have run in a terminal, and focus the table."""
         if self._progress is None:
             self.post_message(self.TrialsWanted())
         self.query_one(SortTable).focus()
@@ -102,12 +102,12 @@ class TuneView(View):
 
     @property
     def has_trials(self) -> bool:
-        """True if a search may go on from trials."""
+        """True if a search can continue from earlier trials."""
         return self._progress is not None and bool(self._progress.trials)
 
     @property
     def question(self) -> QuestionParams | None:
-        """The changes of the row of the cursor, to write into the code; None if there is no row."""
+        """The changes of the row under the cursor, to write into the code. None if there is no row."""
         row = self._table.current
         if row is None:
             return None
@@ -116,7 +116,7 @@ class TuneView(View):
         return QuestionParams(self._uri, int(sizes[0]) if sizes else None, others)
 
     def action_search(self) -> None:
-        """Search, or say that a search goes on."""
+        """Start a search, or say that one is running."""
         if self.searching:
             self.notify("A search is running: c cancels it and keeps its trials.")
         else:
@@ -147,7 +147,7 @@ class TuneView(View):
         table = self._table
         at = table.current
         table.fill(trials, _shape(best))
-        # The cursor stays on its trial during a search; afterwards it is on the best one.
+        # The cursor stays on its trial during a search and moves to the best one afterwards.
         wanted = best if report is not None or at is None else at
         table.go_to(lambda one: one == wanted)
         title, text = self.query_one("#tune-title", Static), self.query_one("#tune-text", Static)
@@ -170,7 +170,7 @@ class TuneView(View):
 
 
 def _outcome(report: TuneReport) -> list[Content]:
-    """The outcome in words, what makes it, and what was left out."""
+    """The outcome in words, the command for it, and the changes that the search left out."""
     first, *others = sentences(report)
     lines = [Content.styled(first, "bold"), *map(Content, others)]
     if report.outcome == "faster":
@@ -182,7 +182,7 @@ def _outcome(report: TuneReport) -> list[Content]:
 
 
 def _state(progress: TuneProgress, width: int) -> Content:
-    """The budget as a bar, the best so far, the current step; of an earlier search, the number of its trials."""
+    """The budget as a bar, the best trial so far and the current step. For an earlier search, its number of trials."""
     if not progress.running:
         count = units.plural(len(progress.trials), "trial")
         return Content(

@@ -47,7 +47,7 @@ class View(Vertical):
 
     async def make(self) -> None:
         """Make the widgets, unless there are some, and show in them what has arrived so far."""
-        # A key and a click may ask for the page at once.
+        # A key and a click may request the page at the same time.
         async with self.lock:
             if not self.made:
                 self._wanted = True
@@ -59,7 +59,7 @@ class View(Vertical):
         """Show in the new widgets what arrived before them."""
 
     def show(self, profile: ProfileReport) -> None:
-        """A new profile."""
+        """Show a new profile."""
 
     def shown(self) -> None:
         """Handle that the page is now in front."""
@@ -72,7 +72,7 @@ class View(Vertical):
         """Fit the widgets to another size of the page."""
 
     def leave(self) -> bool:
-        """Close what is open on the page; False if nothing is, so that the key leaves the page."""
+        """Close an open part of the page. False if none is open, so that the key leaves the page."""
         return False
 
     def fail(self, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""The page of a run under ``skyline watch``: time per iteration, shares, alerts as they come."""
+"""The page of a run under ``skyline watch``: time per iteration, shares, and alerts as they arrive."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ NOT_YET = (
 )
 _EVERY_S = 2.0
 _CHART_ROWS, _LOW_ROWS, _LOW = 6, 2, 32
-"""Rows of the chart, and those on a screen with fewer rows than the last number."""
+"""Rows of the chart, rows of the chart on a low screen, and the height below which a screen is low."""
 _ABOVE = 1.1
-"""The chart ends this much above the larger of the last times and the usual ones."""
+"""Upper end of the chart, as a multiple of the larger of the latest and the usual times."""
 
 
 class AlertRows(RowList):
@@ -44,7 +44,7 @@ class AlertRows(RowList):
         self.empty = ""
 
     def show(self, alerts: tuple[WatchAlert, ...], empty: str) -> None:
-        """The alerts of a run; ``empty`` is said where there are none."""
+        """Show the alerts of a run, or the text ``empty`` if there are none."""
         self.alerts, self.empty = alerts, empty
         self.redraw()
 
@@ -58,7 +58,7 @@ class AlertRows(RowList):
         return self.alerts[number] if number < len(self.alerts) else None
 
     def rows(self, width: int) -> Iterable[tuple[str, Content]]:
-        """Iteration, rule, title; an alert that is over is muted."""
+        """Iteration, rule and title. An alert that has ended is muted."""
         if not self.alerts:
             yield "empty", Content.styled(self.empty, MUTED)
         longest = max((len(one.rule) for one in self.alerts), default=0)
@@ -138,7 +138,7 @@ class WatchView(View):
             return
         at = report.names.index(report.name) + step
         if 0 <= at < len(report.names):
-            # The latest one is followed, even if another begins.
+            # None follows the latest run, even if a new one begins.
             self._name = report.names[at] if at else None
             self._ask()
         else:

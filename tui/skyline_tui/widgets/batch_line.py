@@ -33,7 +33,7 @@ class BatchLine(Words):
     ) -> None:
         """Wrap to the width."""
         width = self.content_size.width or self.app.size.width - 2
-        # Widgets below must not move while a bar is dragged, even across the script's own size.
+        # Widgets below must not move during a drag, even when it passes the script's own size.
         moved = asked is not None and asked != profile.batch_size.value
         self.say(flow(_parts(profile, scale, asked, then, width // 3), width), steady=moved or held)
 
@@ -83,7 +83,7 @@ class Expected:
 
     @classmethod
     def answered(cls, estimate: EstimateReport) -> Expected:
-        """From the server's answer."""
+        """The values from the server's answer."""
         return cls(
             estimate.iteration_ms,
             estimate.throughput,
@@ -94,7 +94,7 @@ class Expected:
 
     @classmethod
     def read_off(cls, place: BarPoint) -> Expected:
-        """From the curve: without a range, so neither gain nor loss."""
+        """The values from the curve, which have no range, so they are neither a gain nor a loss."""
         return cls(
             Interval.exact(place.iteration_ms),
             Interval.exact(place.throughput),

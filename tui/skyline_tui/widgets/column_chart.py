@@ -13,7 +13,7 @@ _EIGHTHS = " ▁▂▃▄▅▆▇█"
 _AXIS = 10
 """Cells for a value at the side and a blank."""
 _WIDEST = 4
-"""Cells of a column where there is room for all."""
+"""Maximum width of a column, in cells."""
 
 
 def column_chart(

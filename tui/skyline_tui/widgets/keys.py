@@ -7,15 +7,15 @@ from textual.widgets import Footer
 
 
 class Keys(Footer):
-    """A footer that is made again only where it shows something else.
+    """A footer that is rebuilt only if its keys change.
 
-    Textual makes it again whenever the focus moves, and each key of it takes as long as a small widget.
+    Textual rebuilds it whenever the focus moves, and each key costs as much time as a small widget.
     """
 
     _made_of: tuple[object, ...] = ()
 
     def bindings_changed(self, screen: Screen[object]) -> None:
-        """Compare the keys of the screen with those on show."""
+        """Rebuild the footer if the keys of the screen differ from the displayed ones."""
         found = tuple(
             (binding, enabled, tooltip)
             for _, binding, enabled, tooltip in screen.active_bindings.values()
@@ -25,6 +25,6 @@ class Keys(Footer):
         if made_of == self._made_of:
             return
         super().bindings_changed(screen)
-        # Under another screen, and without the focus, it stays as it is.
+        # Below another screen, or without the focus, the footer stays as it is.
         if screen.app.app_focus and self.is_attached and screen is self.screen:
             self._made_of = made_of

@@ -94,7 +94,7 @@ class Lanes(ScrollView, can_focus=True):
         self._strips: dict[int, Strip] = {}
 
     def show(self, report: TimelineReport, *, anew: bool) -> None:
-        """Show other data; ``anew``: of another iteration or question, shown as a whole."""
+        """Show other data. ``anew``: they are of another iteration or question, so the whole of it is shown."""
         self.report = report
         rows = [
             _PictureRow(side, lane)
@@ -137,7 +137,7 @@ class Lanes(ScrollView, can_focus=True):
 
     @property
     def work_words(self) -> list[Content]:
-        """Name, time, start and phase of the work at the cursor; that nothing runs, if so."""
+        """Name, time, start and phase of the work at the cursor, or a note that nothing runs."""
         report, lane, piece = self.report, self.lane, self.piece
         if report is None:
             return []

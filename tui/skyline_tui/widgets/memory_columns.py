@@ -14,11 +14,11 @@ from skyline_tui.widgets.moment_cursor import MomentCursor, kept_bytes
 
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 _AXIS = 10
-"""Cells for a size at the side and a line."""
+"""Width of a size at the side and a line, in cells."""
 
 
 class MemoryColumns(MomentCursor, can_focus=True):
-    """A column for each cell: the highest level in its time, in two colours: kept between iterations, and the rest."""
+    """One column per cell with the highest level in its time. The memory kept between iterations has its own colour."""
 
     def __init__(self) -> None:
         super().__init__(id="memory-plot")
@@ -62,7 +62,7 @@ class MemoryColumns(MomentCursor, can_focus=True):
         return Content("\n").join(rows)
 
     def _columns(self) -> Iterator[tuple[int, int]]:
-        """Of each cell the highest level in its time, and what was kept at its beginning."""
+        """For each cell, the highest level in its time and the memory kept between iterations, in bytes."""
         times = [point.time_ms for point in self.points]
         for cell in range(self._room):
             # A level holds until the next point.
@@ -73,7 +73,7 @@ class MemoryColumns(MomentCursor, can_focus=True):
 
 
 def _cell(live: float, kept: float, above: int, height: int, *, marked: bool) -> tuple[str, str]:
-    """A cell that has so many cells of its column below it, and its style."""
+    """A cell with ``above`` cells of its column below it, and its style."""
     filled = min(max(round(8 * height * live) - 8 * above, 0), 8)
     style = "$secondary" if kept * height > above else "$primary"
     if marked:

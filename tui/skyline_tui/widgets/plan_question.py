@@ -23,7 +23,7 @@ _FIELDS = (
 
 
 class PlanQuestion(Horizontal):
-    """Posts a plan to make when a choice is made, or when Enter is pressed in a field."""
+    """Posts a request for a plan when the user selects a choice or presses the Enter key in a field."""
 
     @dataclass
     class Asked(Message):
@@ -70,7 +70,7 @@ class PlanQuestion(Horizontal):
         self.query_one("#plan-cluster", Select).focus()
 
     def forget(self) -> None:
-        """Ask the same plan again on the next occasion: the last one has no answer."""
+        """Forget the last question, which had no answer, so that the same plan can be asked for again."""
         self._asked = None
 
     def on_select_changed(self, message: Select.Changed) -> None:
@@ -82,7 +82,7 @@ class PlanQuestion(Horizontal):
         self._ask()
 
     def on_input_submitted(self, message: Input.Submitted) -> None:
-        """Ask for the plan of another text; with the same texts, again."""
+        """Ask for a plan, even if the texts are the same as before."""
         message.stop()
         self.forget()
         self._ask()

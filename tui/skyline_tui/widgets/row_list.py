@@ -25,8 +25,8 @@ class RowList(OptionList):
 
     @property
     def row_width(self) -> int:
-        """Width of a row in cells, without the scroll bar; the author of a row shortens longer content."""
-        # Reserved with or without a scroll bar: otherwise all rows would be rewritten whenever it appears.
+        """Width of a row in cells, without the scroll bar. ``rows`` must shorten longer content."""
+        # Its cell is always reserved: otherwise all rows would be rewritten whenever a scroll bar appears.
         return max(self.size.width - 1, 20)
 
     def rows(self, width: int) -> Iterable[tuple[str, Content]]:

@@ -24,7 +24,7 @@ class Trouble(Static):
         self.message = ""
 
     def show(self, message: str, *, script: Path, line: int | None, has_profile: bool) -> None:
-        """Show an error; of a long one the end, where a traceback gives the cause."""
+        """Show an error. A long error is cut to its end, where a traceback gives the cause."""
         notebook = is_notebook(script)
         # Messages name the place in a notebook by its cell.
         message = told_in_cells(message) if notebook else message

@@ -1,4 +1,4 @@
-"""The verdict: the cause that bounds the step, the change that helps most, and the mean iteration where it is long."""
+"""The verdict: the cause that bounds the step, the change that helps most, and the mean iteration if it is long."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from skyline.report.schema import VerdictReport, WallTimeReport
 from skyline_tui.figures import MUTED
 
 _ROWS_FOR_ALL = 30
-"""Height of the terminal from which there is room for more than the change."""
+"""Height of the terminal, in rows, from which there is room for more than the change."""
 
 
 class VerdictLines(Static):
-    """A sentence on the step, one on a change, and the mean iteration if it is long; a click checks the change."""
+    """Sentences on the step, on a change and on the mean iteration if it is long. A click checks the change."""
 
     @dataclass
     class Wanted(Message):
-        """The user clicked on the change, as it is typed on a command line."""
+        """The user clicked on the change, which is given as on a command line."""
 
         whatif: str
 
@@ -45,7 +45,7 @@ class VerdictLines(Static):
             self.post_message(self.Wanted(self._verdict.choice))
 
     def render(self) -> Content:
-        """All sentences, or the change alone where the terminal is low."""
+        """All sentences, or only the change if the terminal is low."""
         verdict = self._verdict
         if verdict is None:
             return Content("")

@@ -34,7 +34,7 @@ SHORT_TITLES = {
     "view-devices": "GPUs",
     "view-findings": "Find",
 }
-"""Titles for eighty columns."""
+"""Short titles that fit into eighty columns."""
 
 
 class ViewTabs(Widget):

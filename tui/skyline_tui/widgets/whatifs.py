@@ -63,7 +63,7 @@ def whatif_rows(
 
 
 def _switch(estimate: EstimateReport, width: int) -> Content:
-    """A what-if in the code: it is on, and Space removes it if possible."""
+    """The row of a what-if that is in the code. Space removes it if possible."""
     value = estimate.present or ""
     label = estimate.name if value in ("", "on") else f"{estimate.name}={value}"
     if estimate.removal == "available":
@@ -129,7 +129,7 @@ def _applicable(
 
 
 def _once(estimate: EstimateReport, width: int) -> Content:
-    """The one-off cost, on separate lines, because it reduces the gain per iteration."""
+    """The one-off cost on separate lines, because it reduces the gain per iteration."""
     words = one_off_words(estimate.one_off_s, estimate.break_even_iterations)
     if not words:
         return Content("")

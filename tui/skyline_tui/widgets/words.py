@@ -1,4 +1,4 @@
-"""Text that changes many times a second: a new layout only when its height changes."""
+"""Text that changes many times a second. The layout is computed again only when the height changes."""
 
 from __future__ import annotations
 

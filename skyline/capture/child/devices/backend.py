@@ -1,4 +1,4 @@
-"""One kind of accelerator, as PyTorch's module for it answers; nothing is initialised by asking."""
+"""Queries PyTorch's module for one kind of accelerator, without initialising it."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ _WITHOUT_INITIALISING = "PYTORCH_NVML_BASED_CUDA_CHECK"
 
 
 class Backend:
-    """The devices of one kind, by their index. Facts that this version of PyTorch does not report are None or 0."""
+    """The devices of one kind, by index. Facts that this version of PyTorch does not report are None or 0."""
 
     def __init__(self, kind, module):
         self.kind = kind
         self._module = module
 
     def is_used(self):
-        """True if this process has begun to use it."""
+        """True if this process uses the backend."""
         return bool(self._asked("is_initialized"))
 
     def count(self):
-        """The number of devices; ask only a backend in use, since the answer may initialise it."""
+        """The number of devices. Call it only for a backend in use, because it may initialise the backend."""
         return self._asked("device_count") or 0
 
     def current(self):
-        """The index of the one that is used where none is named."""
+        """The index of the default device."""
         return self._asked("current_device") or 0
 
     def wait(self, index):
-        """Until everything that was launched on it is done."""
+        """Wait until all work launched on the device is done."""
         self._module.synchronize(index)
 
     def event(self, index):
-        """A timing event, recorded now on the stream that the script launches into."""
+        """A timing event, recorded now on the script's current stream."""
         event = self._module.Event(enable_timing=True)
         event.record(self._module.current_stream(index))
         return event
 
     def event_with_query(self, index):
-        """Such an event that also tells whether the device has reached it; None where there is none."""
+        """A timing event with a ``query`` method that shows if the device has reached it; None if not supported."""
         try:
             event = self.event(index)
         except _NO_EVENTS:
@@ -65,11 +65,11 @@ class Backend:
             return False
 
     def is_capturing(self):
-        """True if launches go into a graph and are not executed."""
+        """True if launches are captured in a graph instead of executed."""
         return bool(self._asked("is_current_stream_capturing"))
 
     def allocated_bytes(self, index):
-        """Bytes of tensors."""
+        """Bytes of all tensors on the device."""
         nested = self._nested_stats(index)
         if nested is not None:
             return nested["allocated_bytes"]["all"]["current"]
@@ -81,19 +81,19 @@ class Backend:
         return ask(index) if ask is not None else None
 
     def reserved_bytes(self, index):
-        """Bytes that the allocator took from the device."""
+        """Bytes that the allocator has reserved on the device."""
         return self._asked("memory_reserved", index) or 0
 
     def peak_bytes(self, index):
-        """The most that tensors used since ``reset_peak``; None where it is not kept."""
+        """Maximum bytes of tensors since ``reset_peak``; None if not tracked."""
         return self._asked("max_memory_allocated", index)
 
     def reset_peak(self, index):
-        """The peak is counted from what is used now."""
+        """Reset the peak to the bytes in use now."""
         self._asked("reset_peak_memory_stats", index)
 
     def free_and_total_bytes(self, index):
-        """Of the device's memory, by whomever it is used; None where it is not told."""
+        """Free and total bytes of the device's memory, for all processes together; None if unknown."""
         told = self._asked("mem_get_info", index)
         return None if told is None else (int(told[0]), int(told[1]))
 
@@ -102,7 +102,7 @@ class Backend:
         return self._asked("memory_stats", index) or {}
 
     def empty_cache(self):
-        """Give back what the allocator keeps of memory that no tensor uses."""
+        """Free the memory of the allocator that no tensor uses."""
         self._asked("empty_cache")
 
     def name(self, index):
@@ -110,7 +110,7 @@ class Backend:
         return self._asked("get_device_name", index) or ""
 
     def identity(self, index):
-        """The driver's identity of the device, as ``GPU-…``; empty if unknown."""
+        """The driver's identifier of the device (``GPU-…``); empty if unknown."""
         uuid = getattr(self._asked("get_device_properties", index), "uuid", None)
         if uuid is None:
             return ""
@@ -118,20 +118,20 @@ class Backend:
         return text if text.startswith(("GPU-", "MIG-")) else f"GPU-{text}"
 
     def capability(self, index):
-        """Its compute capability, where it has one."""
+        """The compute capability of the device; None if it has none."""
         told = self._asked("get_device_capability", index)
         return list(told) if isinstance(told, (tuple, list)) else None
 
     def processes(self, index):
-        """The driver's text about the processes that use it."""
+        """The driver's text about the processes on the device."""
         return self._asked("list_gpu_processes", index) or ""
 
     def random_state(self, index):
-        """The state of its random numbers."""
+        """The state of the device's random numbers."""
         return self._asked("get_rng_state", index)
 
     def set_random_state(self, index, state):
-        """Put a state of its random numbers back, as ``random_state`` gave it."""
+        """Restore a state of the device's random numbers from ``random_state``."""
         if state is not None:
             self._asked("set_rng_state", state, index)
 
@@ -144,11 +144,11 @@ class Backend:
             ask = getattr(self._module, name, None) or self._accelerators(name)
             return ask(*arguments) if ask is not None else None
         except (AssertionError, AttributeError, NotImplementedError, RuntimeError, TypeError):
-            # Built without it, with an allocator that keeps no account, or by a version that does not tell.
+            # PyTorch is built without it, the allocator keeps no statistics, or the version does not report it.
             return None
 
     def _accelerators(self, name):
-        """The same call of PyTorch's common module, where that speaks of this kind: it answers for one alone."""
+        """The same function of ``torch.accelerator``, if that module is about this kind; it supports only one kind."""
         common = getattr(torch, "accelerator", None)
         kind = common.current_accelerator() if common is not None else None
         if kind is None or kind.type != self.kind:
@@ -157,7 +157,7 @@ class Backend:
 
 
 class AppleBackend(Backend):
-    """Apple's GPU. Its module knows one device, and has other names for memory and another clock for events."""
+    """Apple's GPU. Its module has one device, other names for memory functions, and another clock for events."""
 
     def is_used(self):
         """True if tensors are on it, since PyTorch has no other query."""
@@ -168,11 +168,11 @@ class AppleBackend(Backend):
         return 1
 
     def current(self):
-        """The only one."""
+        """Always 0, the only device."""
         return 0
 
     def wait(self, index):
-        """Until all work is done."""
+        """Wait until all work is done."""
         self._module.synchronize()
 
     def times(self, index):
@@ -180,22 +180,22 @@ class AppleBackend(Backend):
         return False
 
     def allocated_bytes(self, index):
-        """Bytes of tensors."""
+        """Bytes of all tensors on the device."""
         return self._asked("current_allocated_memory") or 0
 
     def reserved_bytes(self, index):
-        """Bytes that Metal took for this process."""
+        """Bytes that Metal has allocated for this process."""
         return self._asked("driver_allocated_memory") or 0
 
     def peak_bytes(self, index):
-        """None: no peak is kept."""
+        """None: the peak is not tracked."""
         return
 
     def reset_peak(self, index):
-        """No effect: no peak is kept."""
+        """Do nothing: the peak is not tracked."""
 
     def free_and_total_bytes(self, index):
-        """Of what Metal recommends to use of the memory that it shares with the host."""
+        """Free and total bytes of the part of the shared memory that Metal recommends to use."""
         total = self._asked("recommended_max_memory")
         return None if not total else (max(0, total - self.reserved_bytes(index)), total)
 
@@ -209,23 +209,23 @@ class AppleBackend(Backend):
         return ask() if ask is not None else "Apple GPU"
 
     def random_state(self, index):
-        """The state of its random numbers."""
+        """The state of the device's random numbers."""
         return self._asked("get_rng_state")
 
     def set_random_state(self, index, state):
-        """Put a state of its random numbers back."""
+        """Restore a state of the device's random numbers."""
         if state is not None:
             self._asked("set_rng_state", state)
 
 
 def kinds():
-    """Kinds of accelerators that this PyTorch can know, whether there are any or not."""
+    """Kinds of accelerators that this PyTorch supports, even if there are none here."""
     own = torch._C._get_privateuse1_backend_name()
     return _KNOWN if own == _UNNAMED else (*_KNOWN, own)
 
 
 def backend_of(kind):
-    """The backend of a kind of device; None for the CPU and for what is not told about."""
+    """The backend of a kind of device; None for the CPU and for unsupported kinds."""
     if kind not in kinds():
         return None
     module = getattr(torch, kind, None)
@@ -235,18 +235,18 @@ def backend_of(kind):
 
 
 def used_backends():
-    """Those that this process has begun to use."""
+    """The backends that this process uses."""
     found = (backend_of(kind) for kind in kinds())
     return [backend for backend in found if backend is not None and backend.is_used()]
 
 
 def is_capturing():
-    """True if launches go into a graph: nothing may be waited for, and nothing is executed yet."""
+    """True if launches are captured in a graph: waits are forbidden, and nothing is executed yet."""
     return any(backend.is_capturing() for backend in used_backends())
 
 
 def is_available(kind):
-    """True if there is such a device, asked in a way after which forked processes can still use it."""
+    """True if there is such a device. The query leaves the device usable in forked processes."""
     module = getattr(torch, kind, None)
     if module is None:
         return False
@@ -270,7 +270,7 @@ def profiler_activities(kind):
 
 
 def free_bytes(devices):
-    """The least that is free on one of these devices; None where all of them are the host's, or do not tell."""
+    """The minimum free bytes over these devices; None if all are host devices or do not report it."""
     told = []
     for device in set(devices):
         backend = backend_of(device.type)
@@ -280,7 +280,7 @@ def free_bytes(devices):
 
 
 def random_states():
-    """Of the host and of every device in use, to be compared; no random number is drawn."""
+    """Random states of the host and of every device in use, for comparison; no random number is drawn."""
     states = [torch.get_rng_state()]
     for backend in used_backends():
         with contextlib.suppress(Exception):

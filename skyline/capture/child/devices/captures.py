@@ -1,4 +1,4 @@
-"""Graphs that the script captures: what goes into one does not happen then, but each time that it is replayed."""
+"""Graphs that the script captures: captured work does not run at the capture, but at each replay."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _KEPT = "_skyline_captured"
 
 
 class Captures:
-    """Stands in the methods of the classes of graphs. ``note`` keeps what a capture holds for ``on_replay``.
+    """Replaces the methods of graph classes. ``note`` stores the work in a capture for ``on_replay``.
 
-    That is called after each replay with what was noted, in order, and the frame that replayed.
+    ``on_replay`` is called after each replay with the noted work, in order, and the frame that replayed.
     """
 
     def __init__(self, on_replay):
@@ -22,7 +22,7 @@ class Captures:
         self._graph = None
 
     def install(self):
-        """Put the hooks in place; the script captures afterwards."""
+        """Install the hooks; call it before the script captures graphs."""
         classes = []
         for backend in filter(None, map(backend_of, kinds())):
             graph_class = backend.graph_class()
@@ -37,13 +37,13 @@ class Captures:
             graph_class.replay = self._replaying(graph_class.replay)
 
     def under_way(self):
-        """True if launches of the script are only captured."""
+        """True during a capture, in which launches of the script do not run."""
         if self._graph is not None:
             return True
         return any(backend.is_used() and backend.is_capturing() for backend in self._backends)
 
     def note(self, what):
-        """The capture under way holds this."""
+        """Add this work to the current capture."""
         if self._graph is not None:
             getattr(self._graph, _KEPT).append(what)
 

@@ -1,4 +1,4 @@
-"""The devices that the script computes on, of one kind, all of them together."""
+"""All devices of one kind on which the script computes, as one unit."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from .backend import CPU, backend_of, kinds, used_backends
 
 
 class DevicesInUse:
-    """Several where a model is spread over them; none where it computes on the CPU, which is never waited for."""
+    """The devices of a script: several if a model is spread over them, none if it computes on the CPU."""
 
     def __init__(self, kind=CPU, backend=None, indices=()):
         self.kind = kind
@@ -15,7 +15,7 @@ class DevicesInUse:
         self._times = None
 
     def wait(self):
-        """Until all of them have done what was launched."""
+        """Wait until all devices have done their launched work."""
         for index in self.indices:
             self._backend.wait(index)
 
@@ -27,7 +27,7 @@ class DevicesInUse:
         return self._times
 
     def events(self):
-        """A timing event on each, recorded now."""
+        """A timing event on each device, recorded now."""
         return [self._backend.event(index) for index in self.indices]
 
     def allocated_bytes(self):
@@ -39,27 +39,27 @@ class DevicesInUse:
         return sum(self._backend.reserved_bytes(index) for index in self.indices)
 
     def reset_peaks(self):
-        """Peaks are counted from what is used now."""
+        """Reset the peaks to the bytes in use now."""
         for index in self.indices:
             self._backend.reset_peak(index)
 
     def peak_bytes(self):
-        """The most that tensors used, of each device at its own moment; None where it is not kept."""
+        """The sum of the devices' peak tensor bytes, which may be at different times; None if not tracked."""
         peaks = [self._backend.peak_bytes(index) for index in self.indices]
         return sum(peaks) if peaks and None not in peaks else None
 
     def free_and_total_bytes(self):
-        """Of the memory of all; None where one does not tell."""
+        """Free and total bytes, summed over the devices; None if one does not report them."""
         told = [self._backend.free_and_total_bytes(index) for index in self.indices]
         if not told or None in told:
             return None
         return sum(free for free, _ in told), sum(total for _, total in told)
 
     def room_and_capacity_bytes(self):
-        """Of what is free and of what there is in all, as much as a script spread over the devices like this one uses.
+        """The parts of the free and of the total bytes that the script can use with its distribution over the devices.
 
-        Further memory is assumed in proportion to the memory in use on each: the device that is full first bounds
-        all of them. None where one does not tell.
+        Memory is assumed to grow in proportion to the memory in use on each device, so that the device that is full
+        first limits all of them. None if one does not report its memory.
         """
         told = [self._backend.free_and_total_bytes(index) for index in self.indices]
         if not told or None in told:
@@ -81,33 +81,33 @@ class DevicesInUse:
         return totals
 
     def processes(self):
-        """The driver's texts about the processes on each."""
+        """The driver's texts about the processes on each device."""
         return [self._backend.processes(index) for index in self.indices]
 
     def empty_cache(self):
-        """Give back what the allocator keeps without need."""
+        """Free the unused memory of the allocators."""
         if self._backend is not None:
             self._backend.empty_cache()
 
     def name(self):
-        """Of the first of them; empty on the CPU."""
+        """The name of the first device; empty on the CPU."""
         return self._backend.name(self.indices[0]) if self.indices else ""
 
     def identities(self):
-        """The driver's identities of the devices; empty if unknown."""
+        """The driver's identifiers of the devices; empty if unknown."""
         found = [self._backend.identity(index) for index in self.indices]
         return found if all(found) else []
 
     def capability(self):
-        """The compute capability of the first of them, where it has one."""
+        """The compute capability of the first device; None if it has none."""
         return self._backend.capability(self.indices[0]) if self.indices else None
 
 
 def devices_in_use(parameters):
-    """The devices of the parameters that are updated, and the others of their kind on which this process has memory.
+    """The devices of the updated parameters, and other devices of the same kind on which this process has memory.
 
-    Replicas, stages of a pipeline and activations live on devices that no parameter of an optimizer is on. Without
-    parameters on any accelerator the script computes on the CPU; without parameters at all, on what it has used.
+    Replicas, stages of a pipeline and activations may be on devices without an optimizer's parameters. If no parameter
+    is on an accelerator, the script computes on the CPU; without any parameters, on the devices that it has used.
     """
     seen = {}
     for parameter in parameters:
@@ -129,5 +129,5 @@ def devices_in_use(parameters):
 
 
 def _holding(backend):
-    """Where memory was taken: asking the others for anything more would make them begin to be used."""
+    """Indices of devices with reserved memory; further queries would initialise the other devices."""
     return [index for index in range(backend.count()) if backend.reserved_bytes(index)]

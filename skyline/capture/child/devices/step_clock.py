@@ -1,4 +1,4 @@
-"""Times iterations without holding up the device: what the host launches ahead, it launches ahead here too."""
+"""Times iterations without stalling the device: the host can launch work ahead as usual."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import time
 
 from .in_use import DevicesInUse
 
-# Kept from before the script could put something else in its place.
+# Bound at import, before the script can replace it.
 _clock = time.perf_counter
 
 
 class _Moment:
-    """When the host was here, and an event on each device for when that had done all that was launched before."""
+    """A time of the host, and an event on each device that it reaches after all work launched before."""
 
     __slots__ = ("at", "events")
 
@@ -21,11 +21,11 @@ class _Moment:
 
 
 class StepClock:
-    """From boundary to boundary: ``leave`` one, ``arrive`` at the next; what happens in between is not the script's.
+    """Times from boundary to boundary: ``leave`` one, ``arrive`` at the next. The time at a boundary does not count.
 
-    On devices with timing events an iteration is as long as the devices take from having done one to having done the
-    next. They are waited for where a turn begins (``begin``) and where its times are asked for (``steps_ms``). Where
-    there are no such events each arrival waits. On the CPU there is nothing to wait for.
+    On devices with timing events, an iteration lasts from the end of the devices' previous iteration to the end of
+    this one. The clock waits for them only at the start of a turn (``begin``) and when its times are read
+    (``steps_ms``). Without such events each arrival waits. On the CPU there is nothing to wait for.
     """
 
     def __init__(self):
@@ -37,7 +37,7 @@ class StepClock:
 
     @property
     def behind(self):
-        """Number of iterations by which ``latest_ms`` is late."""
+        """Number of iterations by which ``latest_ms`` is behind."""
         return 1 if self._by_events else 0
 
     @property
@@ -45,22 +45,22 @@ class StepClock:
         return self.devices.times
 
     def begin(self, devices):
-        """A turn begins: the devices are idle, and what was timed before is forgotten."""
+        """Start a turn with idle devices, and drop earlier times."""
         self.devices = devices
         devices.wait()
         self._origin = self._left = None
         self._steps = []
 
     def reach(self):
-        """The host is done with an iteration; its devices may have work left."""
+        """Note the time at which the host is done with an iteration; devices may have work left."""
         self._reached = _clock()
 
     def host_ms(self):
-        """Time of the host in the iteration that ends: from leaving the last boundary to reaching this one."""
+        """Host time of the current iteration in ms: from leaving the last boundary to reaching this one."""
         return 0.0 if self._left is None else (self._reached - self._left.at) * 1e3
 
     def arrive(self):
-        """An iteration ends here."""
+        """End an iteration."""
         if not self._by_events:
             self.devices.wait()
         moment = self._moment()
@@ -68,15 +68,15 @@ class StepClock:
             self._steps.append((self._left, moment))
 
     def leave(self):
-        """The next one begins."""
+        """Start the next iteration."""
         self._left = self._moment()
         if self._origin is None:
             self._origin = self._left
 
     def latest_ms(self):
-        """The last iteration that is known, without the device running dry; None if there is none yet.
+        """The time of the last iteration that is known without draining the device, in ms; None if there is none yet.
 
-        By events it is the one before the last: while the host waits for its end the device has the next to do.
+        With events it is the one before the last: while the host waits for its end, the device works on the last one.
         """
         if len(self._steps) <= self.behind:
             return None
@@ -84,12 +84,12 @@ class StepClock:
         if self._by_events:
             for event in arrived.events:
                 event.synchronize()
-            # Their times are known, and the events can go.
+            # Earlier times are no longer needed, and their events can be freed.
             del self._steps[: -1 - self.behind]
         return self._between_ms(left, arrived)
 
     def steps_ms(self):
-        """Every iteration of this turn, once the devices have done them all."""
+        """Times of all iterations of this turn in ms, after a wait for the devices."""
         self.devices.wait()
         return [self._between_ms(left, arrived) for left, arrived in self._steps]
 
@@ -102,7 +102,7 @@ class StepClock:
         return self._since_origin_ms(arrived) - self._since_origin_ms(left)
 
     def _since_origin_ms(self, moment):
-        """Until the last of the devices was there: all were idle at the origin."""
+        """Time from the origin, at which all devices were idle, until the last device reached this moment, in ms."""
         return max(
             first.elapsed_time(event) for first, event in zip(self._origin.events, moment.events, strict=True)
         )

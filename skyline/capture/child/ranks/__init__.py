@@ -1,1 +1,1 @@
-"""Runs of several processes: which one is observed, and what the others do meanwhile."""
+"""Runs with several processes: the choice of the observed process, and the work of the others."""

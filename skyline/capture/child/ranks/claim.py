@@ -1,4 +1,4 @@
-"""Which process of a run is the observed one: the first that trains, be it the script's own or one it started."""
+"""Chooses the observed process of a run: the first that trains, either the script's own or one that it started."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _ADDRESS = "channel.json"
 
 
 class Claim:
-    """Held by every process of the run that could train; only one of them gets a channel to the parent.
+    """An object in every process of the run that could train; only one process gets a channel to the parent.
 
-    Of several that the script starts it is rank 0, as the others wait for it in their collectives.
+    If the script starts several processes, rank 0 gets it, because the others wait for it in their collectives.
     """
 
     def __init__(self, folder, channel=None):
@@ -26,7 +26,7 @@ class Claim:
         self.adopted = False
 
     def channel(self):
-        """The way to the parent if this process is the observed one, else None. Asked at every iteration."""
+        """The channel to the parent if this process is observed, else None. Called at every iteration."""
         pid = os.getpid()
         if pid not in self._decided:
             self._decided[pid] = self._take(pid)
@@ -51,7 +51,7 @@ class Claim:
 
 
 def leave_address(folder, address, key):
-    """Let processes that the script starts reach the parent; the folder is only the person's to read."""
+    """Store the address at which processes of the script reach the parent, in a file that only the user can read."""
     path = os.path.join(folder, _ADDRESS)
     descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     with os.fdopen(descriptor, "w") as file:

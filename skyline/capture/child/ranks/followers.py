@@ -1,4 +1,4 @@
-"""The other ranks of a distributed script: the same program as the observed one, not observed."""
+"""The other ranks of a distributed script: they run the same program as the observed rank, without observation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FIRST_RANK = ("--local_rank=0", "--local-rank=0")
 
 
 def start(request, channel):
-    """Start ranks 1 and up in our own process group, so that they end with us; a failure of one is reported."""
+    """Start ranks 1 and up in this process group, so that they end with this process; failures are reported."""
     path = os.path.join(request["scratch"], _FILE)
     with open(path, "w") as file:
         json.dump(request, file)
@@ -50,7 +50,7 @@ def _problem_file(request, rank):
 
 
 def follow(path):
-    """Be one of the other ranks."""
+    """Run the script as one of the other ranks, and exit."""
     with open(path) as file:
         request = json.load(file)
     from ..program import compile_script, execute
@@ -83,7 +83,7 @@ def _watch(process, rank, channel):
     status = process.wait()
     if status == 0:
         return
-    # The observed rank fails too when another is gone, but only with what its collective says.
+    # The observed rank fails too when another rank is gone, but with the less helpful error of its collective.
     time.sleep(2 * _GRACE_S)
     ended = f"signal {-status}" if status < 0 else f"status {status}"
     channel.send(

@@ -1,4 +1,4 @@
-"""Process groups under observation: the other ranks wait while this one stands still between commands."""
+"""Extends time limits of process groups, since other ranks wait while the observed rank waits for commands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LEAST = datetime.timedelta(minutes=30)
 
 
 def install():
-    """Give every process group at least the time limit that a group of gloo has by default: NCCL's is ten minutes."""
+    """Give every process group at least gloo's default time limit of 30 minutes; NCCL's default is 10 minutes."""
     distributed = torch.distributed
     if not distributed.is_available():
         return
@@ -23,7 +23,7 @@ def install():
         distributed_c10d._get_default_timeout = _at_least(default)
     for name in ("init_process_group", "new_group"):
         patient = _patient(getattr(distributed_c10d, name))
-        # Each module has its own name for it.
+        # Both modules have their own reference to the function.
         setattr(distributed_c10d, name, patient)
         setattr(distributed, name, patient)
 
@@ -44,7 +44,7 @@ def _patient(make):
         try:
             given = signature.bind(*args, **kwargs)
         except TypeError:
-            # Its own error says it best.
+            # The call itself raises the best error.
             return make(*args, **kwargs)
         timeout = given.arguments.get("timeout")
         if timeout is not None and timeout < _LEAST:

@@ -1,4 +1,4 @@
-"""Processes that the script spawns with multiprocessing: they too can be the ones that train."""
+"""Observes processes that the script spawns with multiprocessing, since they may be the ones that train."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _FILE = "spawned.json"
 
 
 def install(request):
-    """Have every process that multiprocessing spawns from now on begin with ``begin``.
+    """Make every process that multiprocessing spawns from now on start with ``begin``.
 
-    So does the server that multiprocessing forks from, the default on Linux from Python 3.14 on: it imports the script,
-    and what it forks inherits the hooks. Those that the script forks itself have them as they are.
+    This includes multiprocessing's fork server, the default on Linux from Python 3.14 on: it imports the script, and
+    its forks inherit the hooks. Processes that the script forks itself inherit the hooks anyway.
     """
     from multiprocessing import spawn, util
 
@@ -46,13 +46,13 @@ def _after(first, words):
 
 
 def begin(path):
-    """In the spawned process, before it imports the script: the same hooks as in the one that spawned it."""
+    """Install the hooks in a spawned process, before it imports the script."""
     try:
         with open(path) as file:
             request = json.load(file)
         import torch  # noqa: F401
     except (OSError, ImportError):
-        # The run is over, or this process has no use for torch.
+        # The run is over, or this process cannot import torch.
         return
     from ..run import observe
     from .claim import Claim
@@ -61,12 +61,12 @@ def begin(path):
 
 
 def watch_starts():
-    """Note from now on which processes the script starts."""
+    """Note the processes that the script starts from now on."""
     sys.addaudithook(_heard)
 
 
 def started():
-    """Command lines of the processes that were started, as far as they were seen."""
+    """Command lines of the processes that the script was seen to start."""
     return list(_STARTED)
 
 

@@ -1,1 +1,1 @@
-"""Recorded iterations: from the profiler's events to rows with lines, shapes and memory."""
+"""Records iterations: converts the profiler's events to rows with lines, shapes and memory."""

@@ -1,4 +1,4 @@
-"""The work of devices and the threads that called their runtime, from the events of any version's profiler."""
+"""Work of devices, and threads that called their runtime, from the profiler's events in any PyTorch version."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from torch.autograd import DeviceType
 from .node import RUNTIME
 
 _COPIES = ("Memcpy", "Memset", "CopyHostToDevice", "CopyDeviceToHost", "CopyDeviceToDevice", "FillBuffer")
-"""CUDA's names, and those that ROCm gives."""
+"""Prefixes of copies and fills in CUDA and in ROCm."""
 
 _WAITS = ("Context Sync", "Event Sync", "Stream Sync", "Stream Wait Event")
 _LARGEST_CORRELATION = 1 << 62
-"""Kineto's own remarks have the number -1, which is read as one without a sign."""
+"""Kineto's own annotations have the number -1, which is read as a large unsigned number."""
 
 
 class Activity(NamedTuple):
-    """A kernel, copy or fill on a stream of a device. Times are those of the profiler's clock."""
+    """A kernel, copy or fill on a stream of a device. Times are from the profiler's clock."""
 
     name: str
     is_copy: bool
@@ -26,16 +26,16 @@ class Activity(NamedTuple):
     device: int
     stream: int
     correlation: int
-    """The runtime's own number, which the launch carries too; the operator's is another."""
+    """The runtime's number, which the launch has too; the operator has another number."""
 
 
 class Activities:
-    """The facts that the profiler's list of events has and its tree has not.
+    """Facts that are in the profiler's list of events but not in its tree.
 
-    The tree holds devices' own events as if they were calls of the thread that profiled, and calls of the
-    runtime without an operator around them as if that thread had made them. ``calls`` are the nodes of both;
-    ``spans`` are the names of what was opened by hand, because before PyTorch 2.5 no event says that it shows
-    such a span on the device. Before 2.4 events count in µs.
+    The tree contains events of devices as if they were calls of the profiling thread, and attributes runtime calls
+    without an enclosing operator to that thread. ``calls`` are the nodes of both kinds. ``spans`` are the names of
+    spans opened by hand, because before PyTorch 2.5 an event does not show that it mirrors such a span on the device.
+    Before PyTorch 2.4 times of events are in µs.
     """
 
     def __init__(self, events, calls, spans):
@@ -55,11 +55,11 @@ class Activities:
                 self._note(event, spans)
 
     def is_on_device(self, node):
-        """True if a node of the tree is no call but an event of a device's."""
+        """True if a node of the tree is an event of a device, not a call."""
         return self._key(node) in self._on_device
 
     def thread_of(self, node):
-        """The thread that made a runtime call, in the tree's numbers where operators ran on it."""
+        """The thread that made a runtime call; with the tree's number if operators ran on it."""
         resource = self._resources.get(self._key(node))
         if resource is None:
             return node.start_tid
@@ -82,7 +82,7 @@ class Activities:
             return
         self._resources[key] = resource
         if event.linked_correlation_id():
-            # The operator around it tells the thread.
+            # The enclosing operator shows the thread.
             self._threads.setdefault(resource, node.start_tid)
 
     def _note(self, event, spans):
@@ -107,19 +107,19 @@ class Activities:
 
 
 def is_call(node):
-    """True if a node of the tree may be a call of the device's runtime: Kineto's own remarks have no number."""
+    """True if a node of the tree may be a call of the device's runtime. Kineto's annotations have no valid number."""
     return is_kineto(node) and 0 < node.correlation_id < _LARGEST_CORRELATION
 
 
 def is_kineto(node):
-    """True if a node of the tree was noted by Kineto, and not by PyTorch: a runtime call or a device's event."""
+    """True if a node of the tree comes from Kineto, not from PyTorch: a runtime call or an event of a device."""
     return node.kind == RUNTIME
 
 
 def _is_annotation(event, name, spans):
-    """Spans that the script opened are shown on the device as well, around the kernels launched within them."""
+    """True if an event mirrors a span of the script on the device, around the kernels launched within it."""
     asked = getattr(event, "is_user_annotation", None)
     if asked is not None:
         return asked()
-    # Its number is an operator's, which a launch may have as well.
+    # The number cannot decide: it is that of an operator, and a launch may have the same number.
     return name in spans

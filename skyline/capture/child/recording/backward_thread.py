@@ -1,4 +1,4 @@
-"""Backward passes that run on a thread of their own."""
+"""Backward passes that run on a separate thread."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ BACKWARD_PREFIX = "autograd::engine::evaluate_function: "
 
 
 def nest_backward_thread(main, others):
-    """Nests the work of autograd's thread under the calls in which the script's thread waits for it.
+    """Nest the work of autograd's thread under the calls in which the script's thread waits for it.
 
     The backward pass of a GPU runs on a thread of autograd while the script's thread waits inside ``backward()``.
     The work of the busiest such thread is attributed to the script's thread. ``main`` and ``others`` are roots of the

@@ -1,4 +1,4 @@
-"""Calls that what-ifs are about, as the profiler's event tree shows them."""
+"""Finds calls that what-ifs may change in the profiler's event tree."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OF_TENSORS = {
     "__bool__": "bool",
 }
 _THROUGH = "through"
-"""Of a function that only passes a call on."""
+"""Marks a function that only passes a call on."""
 
 _IN_PYTHON = {
     ("torch/optim/optimizer.py", "zero_grad"): "zero_grad",
@@ -42,11 +42,11 @@ _READS_NUMBER = frozenset(("aten::item", "aten::_local_scalar_dense", "aten::is_
 _MOVES = frozenset(("to", "cuda", "cpu"))
 
 _ELSEWHERE = False
-"""In the place of a call: a library's own code is under way, and what it calls in turn is its own affair."""
+"""Takes the place of a call within a library's own code, whose inner calls are not of interest."""
 
 
 class RootCall:
-    """A call of a module from outside of all modules; ``records`` is whether gradients were recorded in it."""
+    """A call of a module from outside of all modules; ``records`` is True if gradients were recorded in it."""
 
     __slots__ = ("address", "line", "module", "records")
 
@@ -58,7 +58,7 @@ class RootCall:
 
 
 class CallsSeen:
-    """Told of every call and operator of the walk through an event tree; collects the calls."""
+    """Collects the calls of interest during the walk through an event tree."""
 
     def __init__(self):
         self.observed_calls = ObservedCalls()
@@ -66,9 +66,9 @@ class CallsSeen:
         self._known = {}
 
     def entered(self, node, context):
-        """The observed call for the contexts below it, where only plumbing lies between it and the user's code.
+        """The observed call for the contexts below a node, if only plumbing is between it and the user's code.
 
-        None as long as there is but plumbing, False inside of a library, else the call.
+        None if there is only plumbing so far, False inside a library, else the call.
         """
         if node.kind != CALL:
             found = _IN_C.match(text_of(node, "name"))
@@ -89,7 +89,7 @@ class CallsSeen:
         return self.observed_calls.add(name, context.line) if name else _ELSEWHERE
 
     def _name_of(self, callsite):
-        """The reported name of a Python function: None for one of no interest, empty for one to ignore inside."""
+        """The reported name of a Python function: None if it is of no interest, empty to ignore all calls in it."""
         key = callsite.file_name, text_of(callsite, "function_name")
         if key not in self._known:
             file = key[0].replace("\\", "/")
@@ -98,13 +98,13 @@ class CallsSeen:
                 for (path, function), name in _IN_PYTHON.items()
                 if key[1] == function and file.endswith(path)
             )
-            # A module that moves goes by its parameters one by one.
+            # A module that moves to a device makes a call for each of its parameters.
             keeps_out = file.endswith("torch/nn/modules/module.py")
             self._known[key] = next(known, "" if keeps_out else None)
         return self._known[key]
 
     def module_called(self, fields, context):
-        """A module is called, by the person's own code where the context is still that of plumbing."""
+        """Note a call of a module; it is the user's own call if only plumbing is in between."""
         if context.phase == "forward":
             line = context.line if context.asked is None else -1
             self.observed_calls.module_called(
@@ -112,11 +112,11 @@ class CallsSeen:
             )
 
     def root_called(self, fields, context):
-        """A forward pass begins: the context has its number."""
+        """Note the beginning of a forward pass, whose number is in the context."""
         self._roots[context.root_call] = RootCall(fields.module.self_ptr, context.module, context.line)
 
     def operator(self, name, node, context):
-        """An operator runs on behalf of a context."""
+        """Note an operator that runs on behalf of a context."""
         call, fields = context.asked, node.extra_fields
         if context.root_call and fields.sequence_number >= 0:
             self._roots[context.root_call].records = True
@@ -134,18 +134,18 @@ class CallsSeen:
             call.options.setdefault("device", _device(fields))
             call.options["reads"] = True
         elif context.phase != "optimizer":
-            # Reads by an optimizer of its own counters do not count.
-            # A symbol makes no call: without the line marker it is not known on which line it stands.
+            # An optimizer's reads of its own counters do not count.
+            # An operator symbol makes no call: without the line marker its line is not known.
             line = -1 if call is None and context.function is None else context.line
             read = self.observed_calls.add("read", line, device=_device(fields))
             if context.function is not None:
                 read.options["via"] = context.function
 
     def finish(self, trained, evaluated, places, iterations):
-        """The calls of so many iterations.
+        """The calls of this number of iterations.
 
-        ``trained`` are numbers of root calls that got gradients, ``evaluated`` tells of modules in evaluation mode
-        by their address whether inference mode was on.
+        ``trained`` are numbers of root calls that got gradients. ``evaluated`` maps the address of a module in
+        evaluation mode to True if inference mode was on.
         """
         observed_calls = self.observed_calls
         functions, modules = places.functions, places.modules
@@ -171,7 +171,7 @@ def _settle(call, functions):
     if call.name == "zero_grad":
         call.options.setdefault("set_to_none", True)
     elif call.name in ("print", "format", "float", "int", "bool") and not call.options.pop("reads", False):
-        call.name = ""  # what was printed or asked was no tensor
+        call.name = ""  # the printed or converted value was no tensor
     via = call.options.get("via")
     if via is not None:
         call.options["via"] = functions[via]
@@ -179,10 +179,10 @@ def _settle(call, functions):
 
 
 def _moved(call, node):
-    """Note the arguments of a move to a device; a change of the number format alone is none.
+    """Note the arguments of a move to a device; a mere change of the number format does not count.
 
-    From the arguments of the operator's overloads: (tensor, dtype, layout, device, pinned, non_blocking, copy,
-    format), (tensor, device, dtype, non_blocking, copy, format) and (tensor, dtype, non_blocking, copy, format).
+    The overloads of the operator take (tensor, dtype, layout, device, pinned, non_blocking, copy, format),
+    (tensor, device, dtype, non_blocking, copy, format) or (tensor, dtype, non_blocking, copy, format).
     """
     given = node.extra_fields.inputs
     if len(given) == 5 and isinstance(given[1], int):

@@ -1,4 +1,4 @@
-"""Facts at a place of the event tree, from the calls around it."""
+"""Facts about a place in the event tree, from the calls around it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from ..observed_keras import FILE, SPAN, STEP
 
 
 class Context:
-    """The line, phase, module and library function on whose behalf work is done.
+    """The line, phase, module and library function to which work belongs.
 
-    ``asked`` is the call of interest that the person's code made (see ``CallsSeen.entered``).
+    ``asked`` is the call of interest that the user's code made (see ``CallsSeen.entered``).
     """
 
     __slots__ = (
@@ -34,7 +34,7 @@ class Context:
         self.asked = None
 
     def copy(self):
-        """A context to change for the calls below."""
+        """A copy to change for the calls below."""
         other = Context.__new__(Context)
         other.line, other.call_line, other.module = self.line, self.call_line, self.module
         other.phase, other.kind, other.function = self.phase, self.kind, self.function
@@ -43,7 +43,7 @@ class Context:
         return other
 
     def on_line(self, line):
-        """The same on another line of the frame."""
+        """A copy on another line of the frame."""
         other = self.copy()
         other.line = line
         if self.in_loop_frame:
@@ -52,7 +52,7 @@ class Context:
 
 
 class ForwardSource:
-    """The forward work behind some backward work, with the records that it left."""
+    """The forward work that caused some backward work, with its records."""
 
     __slots__ = ("function", "line", "module", "records")
 
@@ -63,17 +63,17 @@ class ForwardSource:
         self.records = records
 
     def got_gradient(self):
-        """A gradient came back to it: it was training, not evaluation."""
+        """Note that a gradient reached this work: it is training, not evaluation."""
         for record in self.records:
             record["grad"] = True
 
     def onto(self, context):
-        """Bill what happens in ``context`` to this forward work."""
+        """Attribute the work in ``context`` to this forward work."""
         context.line, context.module, context.function = self.line, self.module, self.function
 
 
 class Step:
-    """One call of an optimizer's step. Optimizers begin each parameter group under a known name."""
+    """One call of an optimizer's step. Optimizers begin each parameter group with a function of known name."""
 
     __slots__ = ("_group", "name")
 
@@ -83,7 +83,7 @@ class Step:
 
     @staticmethod
     def begins_with(file, function):
-        """True if this function stands around the step of an optimizer, of PyTorch's or of Keras's."""
+        """True if this function wraps the step of an optimizer of PyTorch or Keras."""
         if function == STEP:
             return file.endswith(FILE)
         return function == "wrapper" and file.endswith("torch/optim/optimizer.py")
@@ -94,22 +94,22 @@ class Step:
             self.name = span[len(SPAN) :].partition(".")[0]
 
     def next_group(self):
-        """The calls from now on work on the next parameter group."""
+        """Attribute later calls to the next parameter group."""
         self._group += 1
 
     @property
     def label(self):
-        """The name of the optimizer and its parameter group among the modules."""
+        """The name for the optimizer and its parameter group in the table of modules."""
         return (
             self.name if self._group < 0 or self.name is None else f"{self.name}.param_groups[{self._group}]"
         )
 
 
 CALL_US = 0.1
-"""Noting the start or the end of a Python call."""
+"""Cost in µs of recording the start or the end of a Python call."""
 
 OPERATOR_US = 0.6
-"""Noting an operator."""
+"""Cost in µs of recording an operator."""
 
 FULL_OPERATOR_US = 1.0
-"""Noting an operator with its shapes and allocations."""
+"""Cost in µs of recording an operator with its shapes and allocations."""

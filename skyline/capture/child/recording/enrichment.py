@@ -7,11 +7,11 @@ from collections import Counter
 
 
 def enrich(light, full):
-    """The light trace (both are dictionaries in the shape of ``skyline.trace.Trace``) with what the full one knows.
+    """Add facts of the full trace to the light one (dictionaries with the fields of ``skyline.trace.Trace``).
 
-    An operator is known again by its line, its name, and its place among those of that line and name within
-    the iteration. Where their numbers differ it gets what most calls of that line and name showed. Gives
-    the share of the operators' time of which the full recording knows nothing.
+    An operator is matched by its line, its name, and its index among the operators with that line and name in the
+    iteration. If the numbers of these differ, it gets the most frequent facts of that line and name. Returns the
+    share of operator time without a match in the full recording.
     """
     known = _by_place(full)
     shown = {place: _most_frequent(rows) for place, rows in known.items()}
@@ -34,7 +34,7 @@ def enrich(light, full):
 
 
 def _kernels(light, full):
-    """Pairs of a kernel of the light recording and the same one of the full recording, where there are as many."""
+    """Pairs of matching kernels of the light and the full recording, where both have the same number."""
     known = _by_place(full, kernels=True)
     for place, rows in _by_place(light, kernels=True).items():
         for records in rows.values():
@@ -42,7 +42,7 @@ def _kernels(light, full):
 
 
 def _by_place(trace, *, kernels=False):
-    """Whole operators, or kernels, by their line and name, then by iteration, in order."""
+    """Whole operators, or kernels, by line and name, then by iteration, in order."""
     found = {}
     for record in trace["records"]:
         if record["kind"] == "kernel" if kernels else record["whole"]:
@@ -52,7 +52,7 @@ def _by_place(trace, *, kernels=False):
 
 
 def _line(trace, number):
-    """The identity of a line in any recording, independent of its number in this one."""
+    """The identity of a line across recordings, independent of its number in this one."""
     if number < 0:
         return None
     line = trace["lines"][number]
@@ -60,7 +60,7 @@ def _line(trace, number):
 
 
 def _same_number(iterations, count):
-    """The records of an iteration in which there were as many, the last of them; None where there was none."""
+    """The records of the last iteration that has this number of them; None if there is no such iteration."""
     return next(
         (iterations[index] for index in sorted(iterations, reverse=True) if len(iterations[index]) == count),
         None,
@@ -68,7 +68,7 @@ def _same_number(iterations, count):
 
 
 def _most_frequent(iterations):
-    """A record that shows what most of them do."""
+    """A record with the most frequent shape and arithmetic."""
     records = [record for rows in iterations.values() for record in rows]
     [(common, _)] = Counter((record["shape"], record["flops"]) for record in records).most_common(1)
     return next(record for record in records if (record["shape"], record["flops"]) == common)
@@ -78,7 +78,7 @@ def _most_frequent(iterations):
 
 
 def _moved_allocations(light, full):
-    """The allocations, put at the times and on the lines that the light recording's last iteration has."""
+    """The allocations, moved to the times and lines of the light recording's last iteration."""
     lines = {_line(light, number): number for number in range(len(light["lines"]))}
     befores, afters = _anchors(light, full)
     moved = []
@@ -97,7 +97,7 @@ def _moved_allocations(light, full):
 
 
 def _anchors(light, full):
-    """Moments of the full recording's last iteration and the same moments of the light one's, both ascending."""
+    """Matching times in the last iterations of the full and the light recording, both ascending."""
     before, after = full["iterations"][-1], light["iterations"][-1]
     others = _by_place(light)
     pairs = []

@@ -1,4 +1,4 @@
-"""Walks the profiler's event tree: every microsecond of the main thread goes to a line of the person's code."""
+"""Walks the profiler's event tree, and attributes every microsecond of the main thread to a line of user code."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from .tree_nodes import has_python_call, is_closure, reads_clock, spans_named, s
 _DEEPEST = 20_000
 
 _WORTH_NAMING_NS = 10_000
-"""Shorter calls of functions written in C come by the thousand, and stay part of the line's own Python."""
+"""Shorter calls of C functions are very frequent, and count as part of the line's own Python."""
 
 
 class EventTree:
-    """One recording's tree of Python calls, operators, runtime calls and allocations.
+    """The tree of Python calls, operators, runtime calls and allocations of one recording.
 
-    ``boundary`` is the name of the marker that cuts iterations; times are microseconds from the end of the
-    first marker. ``operator_lines`` are filled from a recording that is ``full``, one with shapes, allocations and
-    the line marker, and asked in one without. Work that ended before ``after_ns`` is left out.
+    ``boundary`` is the name of the marker between iterations; times are microseconds from the end of the first
+    marker. ``operator_lines`` are learned from a ``full`` recording (with shapes, allocations and the line marker),
+    and looked up in others. Work that ended before ``after_ns`` is left out.
     """
 
     def __init__(self, roots, boundary, samples=None, operator_lines=None, full=True, after_ns=0):
@@ -54,19 +54,19 @@ class EventTree:
         self._nested = {}
 
     def microseconds(self, time_ns):
-        """A time of the profiler's clock in the recording's base."""
+        """A time of the profiler's clock in µs from the start of the recording."""
         return (time_ns - self._origin_ns) / 1e3
 
     def iteration_at(self, time_us):
-        """The index of the iteration a moment lies in, or None."""
+        """The index of the iteration at this time, or None."""
         within = (mark for mark in self.iterations if mark["start_us"] <= time_us < mark["end_us"])
         return next((mark["index"] for mark in within), None)
 
     def trace(self, loop, module_names, device_kind):
-        """The recording as a dictionary in the shape of ``skyline.trace.Trace``.
+        """The recording as a dictionary with the fields of ``skyline.trace.Trace``.
 
-        ``module_names`` are paths of modules by their address. Allocations are those of the last iteration only:
-        frees of blocks from before the recording are not in it, so that earlier ones do not add up.
+        ``module_names`` are paths of modules by address. Allocations are those of the last iteration only, because
+        earlier iterations free blocks that the recording never saw, so that their sums are wrong.
         """
         self._loop = loop
         self._places = PlaceTable(module_names)
@@ -102,7 +102,7 @@ class EventTree:
         }
 
     def multiplied(self, correlation):
-        """The row of the product or attention that a call launched; -1 for other work and before ``trace``."""
+        """The shape row of the product or attention that a call launched; -1 for other work and before ``trace``."""
         return self._multiplied.get(correlation, -1)
 
     def observed_calls(self, evaluated):
@@ -126,7 +126,7 @@ class EventTree:
         elif kind == OPERATOR:
             self._visit_operator(node, context)
         else:
-            # The end of a span may lie beyond its parent's, so it only passes its context on.
+            # A span may end after its parent, so that it only passes its context on.
             if context.step is not None:
                 context.step.see_span(node.name)
             for child in node.children:
@@ -154,7 +154,7 @@ class EventTree:
         self._visit_children(node, context, own_line)
 
     def _enter_function(self, fields, context, is_own):
-        """Phases and modules begin at calls that PyTorch itself makes under known names."""
+        """Update the context: phases and modules begin at functions of PyTorch with known names."""
         callsite = fields.callsite
         file, function = callsite.file_name.replace("\\", "/"), text_of(callsite, "function_name")
         if is_own:
@@ -184,15 +184,15 @@ class EventTree:
             context.step.next_group()
         elif context.step is not None and is_closure(fields):
             context.phase, context.step = "other", None
-        # Frames that were there before the recording are shown with the line they stood on.
+        # Frames from before the recording appear with their line at its start.
         if self._loop is not None and callsite.line_number in (self._loop["first_line"], self._loop["line"]):
             context.in_loop_frame = self._places.user_path(callsite.file_name) == self._loop["file"]
 
     def _visit_children(self, node, context, own_line):
-        """The children in time order; what lies between them is interpreter time.
+        """Visit the children in time order; the time between them is interpreter time.
 
-        In a frame of the person's, that time belongs to the line of the call that follows, whose arguments
-        it prepares, and at the end to the line of the last call.
+        In a frame of user code, that time belongs to the line of the next call, whose arguments it prepares, and at
+        the end to the line of the last call.
         """
         # Work before the first marker belongs to no line, and may be left out.
         cursor = max(node.start_time_ns, self._origin_ns)
@@ -223,7 +223,7 @@ class EventTree:
                 calls = 0 if reads_clock(child) else 2
                 is_long = end_ns - cursor >= WORTH_SPLITTING_NS
                 if run and run[2] is plain and run[3] is None and not is_long:
-                    # There may be a million of them: they are merged.
+                    # They are merged, because there may be a million of them.
                     run[1], run[4] = end_ns, run[4] + calls
                 else:
                     self._python_run(run)
@@ -254,14 +254,14 @@ class EventTree:
             self._operator_lines.learn_call(frame, marked, self._iteration_of)
 
     def _line_in_frame(self, caller, numbers, line):
-        """The number of the line from which a frame of the person's calls; ``numbers`` holds those seen in it."""
+        """The number of the calling line in a frame of user code; ``numbers`` caches the lines of this frame."""
         at = caller.line_number
         if at not in numbers:
             numbers[at] = self._places.line(caller)
         return line if numbers[at] is None else numbers[at]
 
     def _told_lines(self, frame, children):
-        """The lines of the operators among the children of a frame, by their place among them."""
+        """The known lines of operators among the children of a frame, by their index among the children."""
         if self._full or self._operator_lines is None:
             return {}
         return self._operator_lines.tell_call(frame, children, self._iteration_of, self._places)
@@ -298,10 +298,10 @@ class EventTree:
             self._own_sequence_numbers(node, ForwardSource(context, self._records[made:]))
 
     def _backward_context(self, node, context):
-        """Backward work belongs where the forward operator stands whose number it carries.
+        """The context of backward work: that of the forward operator with the same sequence number.
 
-        With hooks on a tensor only the inner function shows the number. A gradient that is added to its
-        parameter has none: it belongs to the work just before, which made it.
+        With hooks on a tensor only the inner function has the number. The accumulation of a gradient has none: it
+        belongs to the work just before, which computed the gradient.
         """
         context = context.copy()
         context.phase = "backward"
@@ -321,7 +321,7 @@ class EventTree:
         return context
 
     def _visit_between(self, node, name, context):
-        """An operator in which the person's own code runs: that has its own lines, the rest is the operator's."""
+        """Visit an operator that calls user code: that code has its own lines, the rest belongs to the operator."""
         cursor = node.start_time_ns
         for child in sorted(node.children, key=start_ns):
             if child.kind == ALLOCATION:
@@ -333,7 +333,7 @@ class EventTree:
         self._operator(name, cursor, node.end_time_ns, context)
 
     def _visit_whole(self, node, name, context):
-        """An operator with all that it calls in turn, cut only by the calls into the device's runtime."""
+        """Record an operator with everything that it calls, interrupted only by calls of the device's runtime."""
         runtime_calls, inner = self._absorb(node, context)
         cursor = node.start_time_ns
         record = None
@@ -350,7 +350,7 @@ class EventTree:
                 record["shape"] = self._shapes.number_of_shown(node)
 
     def _absorb(self, node, context):
-        """Allocations below an operator are taken in; its runtime calls, and how many operators it calls."""
+        """Note the allocations below an operator; returns its runtime calls, and the number of operators it calls."""
         runtime_calls, inner = [], 0
         launches = self._full and self._device_kind != CPU
         waiting = [(child, node) for child in node.children]
@@ -370,10 +370,10 @@ class EventTree:
         return runtime_calls, inner
 
     def _own_sequence_numbers(self, node, cause):
-        """Backward nodes carry the number of the forward operator that made them.
+        """Note the forward work of each sequence number: backward nodes have the number of their forward operator.
 
-        Operators that make none show the next number to be given, so the last to show a number before the
-        backward pass is the one that made it.
+        Operators without a backward node show the next free number, so that the last operator with a number before
+        the backward pass is the one that created the node.
         """
         waiting = [node]
         while waiting:
@@ -383,7 +383,7 @@ class EventTree:
             waiting.extend(here.children)
 
     def _visit_thread(self, root):
-        """Other threads (autograd's, a communication library's): outermost operators, runtime calls."""
+        """Visit another thread (of autograd or a communication library): its outermost operators and runtime calls."""
         self._lane = f"cpu:{root.start_tid}"
         waiting = [(root, Context())]
         while waiting:
@@ -403,7 +403,7 @@ class EventTree:
             self._python(*run)
 
     def _python(self, start_ns, end_ns, context, frame=None, calls=1):
-        """Interpreter time; in a ``frame`` of the person's a long stretch without calls has lines of its own."""
+        """Record interpreter time; in a ``frame`` of user code, samples divide long stretches without calls by line."""
         if frame is not None and self._samples is not None:
             path = self._places.user_path(frame.file_name)
             for start, end, number in self._samples.stretches(
@@ -417,7 +417,7 @@ class EventTree:
                 start_ns = end
         cost_us = calls * CALL_US
         if self._continues(start_ns, end_ns, context):
-            # A loop of small calls has millions of stretches: they are one row at once.
+            # A loop of small calls has millions of stretches, which are merged into one row here.
             last = self._records[-1]
             last["duration_us"] = self.microseconds(end_ns) - last["start_us"]
             last["recording_us"] += cost_us
@@ -428,7 +428,7 @@ class EventTree:
             self._open = (end_ns, context.line, context.call_line, context.function)
 
     def _continues(self, start_ns, end_ns, context):
-        """True if interpreter time goes on where the last record was, on behalf of the same."""
+        """True if interpreter time continues the last record, in the same context."""
         if not self._records or end_ns <= start_ns:
             return False
         last = self._records[-1]

@@ -1,7 +1,7 @@
-"""Arithmetic of the operators in which nearly all of it happens, from the dimensions of their arguments.
+"""Arithmetic of operators from the dimensions of their arguments, for the operators that do nearly all of it.
 
-A multiply-add counts as two. Element by element operators, normalisations and reductions count nothing: they are
-bound by memory. A causal mask halves nothing here, as is the custom.
+A multiply-add counts as two. Elementwise operators, normalisations and reductions count as 0, because they are bound
+by memory. A causal mask does not halve the count, as is customary.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ def is_known(name):
 
 
 def count(name, arguments):
-    """Operations of one call; ``arguments`` holds dimensions for tensors and None for what was not noted."""
+    """Operations of one call; ``arguments`` has dimensions for tensors, and None for values that were not recorded."""
     try:
         return int(_FORMULAS[name](arguments))
     except (TypeError, IndexError, ValueError, ZeroDivisionError):
-        return 0  # called with something else than usual: nothing is claimed
+        return 0  # called with unusual arguments: the count is unknown
 
 
 def convolution(output, weight, transposed, source):
-    """A convolution's forward: every output value is a product over one filter (transposed: every input value)."""
+    """A convolution's forward pass: every output value (transposed: every input value) is a product with a filter."""
     size = math.prod(source) if transposed else math.prod(output)
     return 2 * size * math.prod(weight) // weight[0]
 
@@ -42,22 +42,22 @@ def _attention(query, key, value):
 
 
 def _attention_backward(arguments):
-    """The scores once more, then the gradients of values, weights, queries and keys: five products for two."""
+    """The scores again, then the gradients of values, weights, queries and keys: five products instead of two."""
     query, key, value = arguments[1:4]
     return _attention(query, key, value) * 5 // 2
 
 
 def _convolution_backward(arguments):
-    """As much again as the forward for the weight, and for the input where that needs a gradient.
+    """As much as the forward pass for the weight gradient, and as much again for the input gradient.
 
-    The recording does not show the latter: the first layer of a network counts double.
+    The recording does not show if the input needs a gradient: the count of a network's first layer is twice too high.
     """
     gradient, source, weight = arguments[:3]
     return 2 * convolution(gradient, weight, bool(arguments[7]), source)
 
 
 def _recurrent(arguments):
-    """Steps of a recurrent layer: each multiplies input and state with all weight matrices."""
+    """The steps of a recurrent layer: each step multiplies input and state by all weight matrices."""
     source = arguments[0]
     weights = [item for value in arguments[1:6] for item in (value if type(value) is list else [value])]
     matrices = [weight for weight in weights if type(weight) is tuple and len(weight) == 2]

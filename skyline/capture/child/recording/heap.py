@@ -1,4 +1,4 @@
-"""Memory in use of the C library's heap: recordings grow there, unseen by the system's own figures."""
+"""Memory in use in the C library's heap: recordings grow there, which the size of the process does not show."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ _mallinfo2 = _find()
 
 
 def used_bytes():
-    """Bytes that are given out in small blocks; 0 where the C library does not say.
+    """Bytes allocated in small blocks; 0 if the C library does not report them.
 
-    Memory that was given back before is used again without the process growing: its size tells nothing. Large
-    tensors have mappings of their own, which do not count here.
+    The size of the process does not show them, because freed memory is reused. Large tensors have mappings of their
+    own, which do not count here.
     """
     return 0 if _mallinfo2 is None else _mallinfo2().uordblks
 
 
 def in_use_bytes():
-    """Bytes that are given out in all, large tensors included; 0 where the C library does not say.
+    """All allocated bytes, including large tensors; 0 if the C library does not report them.
 
-    Another allocator that was loaded in the place of the C library's leaves this at what the library itself holds.
+    If another allocator replaces the C library's, this is only the memory that the C library itself holds.
     """
     if _mallinfo2 is None:
         return 0

@@ -1,4 +1,4 @@
-"""Python calls under the torch calls that make none of their own."""
+"""Adds Python calls below torch calls that make none, so that the profiler sees their lines."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from torch.overrides import TorchFunctionMode
 
 
 class LineMarker(TorchFunctionMode):
-    """Puts a Python call under every torch call, so that ``a @ b`` too is seen with the line it stands on.
+    """Adds a Python call below every torch call, so that the profiler sees the line of ``a @ b`` too.
 
-    The profiler's Python tracer notes the caller's line of each call, but operators written as symbols make
-    no call of their own. PyTorch's own optimizers touch thousands of tensor attributes, each a call as well:
-    there the marker steps aside.
+    The profiler's Python tracer records the caller's line of each call, but operator symbols make no Python call.
+    The marker is off in PyTorch's own optimizers, which access thousands of tensor attributes: each access would be
+    a call.
     """
 
     def __init__(self):
@@ -24,30 +24,30 @@ class LineMarker(TorchFunctionMode):
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         if func is torch.Tensor.backward:
-            # A mode is off while it handles a call, and with it all hooks that run during the backward pass.
+            # A mode is off while it handles a call. Without this it would be off for hooks in the backward pass too.
             with self:
                 return torch.autograd.backward(*_backward_arguments(*args, **(kwargs or {})))
         return func(*args, **(kwargs or {}))
 
     def watch_optimizers(self):
-        """Once, before the script runs."""
+        """Install the hooks; call it once, before the script runs."""
         register_optimizer_step_pre_hook(self._before_step)
         register_optimizer_step_post_hook(self._after_step)
 
     def start(self):
-        """From now on; not in scripts with compiled code, which would be compiled again under another mode."""
+        """Start to mark; not in scripts with compiled code, which another mode would recompile."""
         if not _uses_compiled_code():
             self._entered = True
             self.__enter__()
 
     def stop(self):
-        """No longer."""
+        """Stop marking."""
         if self._entered:
             self._entered = False
             self.__exit__(None, None, None)
 
     def _before_step(self, optimizer, args, kwargs):
-        # A closure is the person's code and runs inside the step.
+        # A closure is user code that runs inside the step.
         has_closure = any(callable(argument) for argument in (*args, *kwargs.values()))
         if self._entered and type(optimizer).__module__.startswith("torch.optim") and not has_closure:
             self._entered = False

@@ -1,4 +1,4 @@
-"""Where the script's thread stood, looked at every few milliseconds: for Python that makes no calls."""
+"""Samples the line of the script's thread every few milliseconds, for Python code that makes no calls."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from .. import user_code
 
 _EVERY_S = 0.005
 WORTH_SPLITTING_NS = 2_000_000
-"""A shorter stretch without any call is left on the line of the call that follows."""
+"""A shorter stretch without calls belongs to the line of the next call."""
 
 
 class LineSamples:
-    """The profiler sees calls only. These samples show the lines of a loop without calls.
+    """Samples that show the lines of a loop without calls, since the profiler sees only calls.
 
-    They are taken by a thread, which gets its turn every few milliseconds of Python at the latest. Times are
-    nanoseconds of the system's clock, as the profiler's.
+    A thread takes them. Python switches to it at least every few milliseconds. Times are in ns of the system's clock,
+    like the profiler's.
     """
 
     def __init__(self):
@@ -26,16 +26,16 @@ class LineSamples:
         self._over = threading.Event()
         self._thread = None
         self.told = False
-        """True if samples divided any stretch."""
+        """True if samples have divided a stretch."""
 
     def start(self):
-        """Watch the calling thread, from now on or again."""
+        """Watch the calling thread. May be called again after ``stop``."""
         self._over.clear()
         self._thread = threading.Thread(target=self._watch, args=(threading.get_ident(),), daemon=True)
         self._thread.start()
 
     def stop(self):
-        """No longer; the samples stay."""
+        """Stop watching; the samples are kept."""
         if self._thread is not None:
             self._over.set()
             self._thread.join()
@@ -46,16 +46,16 @@ class LineSamples:
             self._look(watched)
 
     def _look(self, watched):
-        # A frame keeps its variables alive, and with them tensors: it must not be held on to.
+        # The frame must not be stored, because it keeps its variables alive, tensors among them.
         frame = sys._current_frames().get(watched)
         if frame is not None:
             code = frame.f_code
             self._rows.append((time.time_ns(), code.co_filename, user_code.line_number(frame), code.co_name))
 
     def stretches(self, start_ns, end_ns, path_of, path, function):
-        """``(start, end, line number)`` of a stretch that a function of ``path`` spent without calls.
+        """``(start, end, line number)`` for the parts of a stretch without calls in a function of ``path``.
 
-        ``path_of`` resolves file names. Empty where there is no sample of that function or the stretch is short.
+        ``path_of`` resolves file names. Empty if there is no sample of that function or if the stretch is short.
         """
         if end_ns - start_ns < WORTH_SPLITTING_NS:
             return []

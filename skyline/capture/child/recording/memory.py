@@ -13,15 +13,15 @@ from ..observed_keras import parameters_of, state_of
 
 
 def live_tensors(device_kind, optimizers):
-    """Bytes of the distinct storages that live on the script's device, by who owns them.
+    """Bytes of the distinct live storages on the script's device, by owner.
 
-    Owners are distinguished in this order: parameters of the optimizers and modules, their gradients, optimizer
-    state, everything else (buffers, datasets held as tensors, whatever the script keeps).
+    A storage belongs to the first of these owners that holds it: parameters of the optimizers and modules, their
+    gradients, optimizer state, everything else (buffers, datasets held as tensors, other tensors of the script).
     """
     seen = set()
     tensors = [thing for thing in gc.get_objects() if _is_tensor(thing)]
     parameters, states = of_optimizers(optimizers)
-    # Keras holds the state of its optimizers in parameters, too.
+    # Keras also stores the state of its optimizers in parameters.
     kept = set(map(id, states))
     parameters += [
         tensor
@@ -47,10 +47,10 @@ def of_optimizers(optimizers):
 
 
 def peak(live, allocations):
-    """Peak live bytes of the last recorded iteration, whose allocations these are.
+    """Peak live bytes of the last recorded iteration, from its allocations.
 
-    Counted backwards from what is alive at its end: frees of blocks that were taken before recording began
-    are missing from the record, and at the end nothing of that sort is left to be freed.
+    It is counted backwards from the live memory at the end, because the recording may lack frees of blocks that were
+    allocated before it began.
     """
     current = highest = sum(live.values())
     for allocation in reversed(allocations):
@@ -65,12 +65,12 @@ def state_bytes(optimizer):
 
 
 def _is_tensor(thing):
-    # type() and not isinstance(): lazy proxies import and compute when asked for their __class__.
+    # type() is used because isinstance() reads __class__, at which lazy proxies import and compute.
     return issubclass(type(thing), torch.Tensor)
 
 
 def _is_fake(tensor):
-    """True for one of torch.compile's tensors without bytes; asking for its address warns, or raises."""
+    """True for a fake tensor of torch.compile, which has no bytes; reading its address would warn or raise."""
     fake = getattr(sys.modules.get("torch._subclasses.fake_tensor"), "FakeTensor", None)
     return fake is not None and issubclass(type(tensor), fake)
 
@@ -93,10 +93,10 @@ def _take(tensors, device_kind, seen):
 
 
 def device_memory(devices):
-    """Facts in the shape of ``skyline.trace.facts.DeviceMemoryFact``; None where there is no such device.
+    """The fields of ``skyline.trace.facts.DeviceMemoryFact``; None if there is no such device.
 
-    Of several devices that the script computes on, all of it together; but only as much is free as it can use, spread
-    over them as it is.
+    The memory of several devices is summed, except that free memory counts only as far as the script can use it with
+    its present distribution over the devices.
     """
     told = devices.free_and_total_bytes()
     if told is None:
@@ -108,10 +108,10 @@ def device_memory(devices):
 
 
 def split(stats, free, total, own_bytes=None):
-    """The device's memory by who holds it.
+    """The device's memory by holder.
 
-    ``stats`` are the caching allocator's, ``own_bytes`` what the driver says this process holds. Where the driver
-    reports nothing, the context cannot be distinguished from other processes: all memory outside the
+    ``stats`` are the caching allocator's. ``own_bytes`` is the memory of this process according to the driver. If the
+    driver reports nothing, the context cannot be distinguished from other processes: all memory outside the
     allocator counts as context.
     """
     reserved = stats.get("reserved_bytes.all.current", 0)
@@ -128,18 +128,18 @@ def split(stats, free, total, own_bytes=None):
 
 
 def _own_bytes(devices):
-    """This process's share as the driver tells PyTorch, which needs the driver's bindings for that; None else."""
+    """This process's memory according to the driver; None if PyTorch lacks the driver's bindings to query it."""
     try:
         shares = [share_of(os.getpid(), printed) for printed in devices.processes()]
     except Exception:
-        return None  # no right to ask, a device that the driver does not know by this name
+        return None  # no permission, or a device that the driver does not know by this name
     return None if None in shares else sum(shares)
 
 
 def share_of(process, printed):
-    """The bytes of one process in what ``torch.cuda.list_gpu_processes`` prints; None where it is not listed.
+    """The bytes of one process in the output of ``torch.cuda.list_gpu_processes``; None if it is not listed.
 
-    It is not where the bindings are missing, or where a container has process numbers of its own.
+    It is not listed if the bindings are missing, or if a container has its own process numbers.
     """
     found = re.search(rf"process +{process} uses +([0-9.]+) MB", printed)
     return round(float(found.group(1)) * 2**20) if found else None

@@ -1,4 +1,4 @@
-"""The profiler's event tree without what devices did in it, nested by time."""
+"""Rebuilds the profiler's event tree by time, without events of devices."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from .tree_nodes import text_of
 
 
 def nested(roots, events):
-    """The roots of the tree that the host's threads alone make up, and what devices did, as ``Activity``.
+    """The roots of a tree with events of host threads only, and the work of devices as ``Activity`` objects.
 
-    Where a device was recorded the profiler's own tree is of no use: a device's events count as calls, and a call
-    hangs from its operator even where Python lies between. ``events`` are those of the profiler's result.
+    If a device was recorded, the profiler's own tree is not usable: events of a device count as calls, and a call is
+    placed below its operator even if Python calls are in between. ``events`` are those of the profiler's result.
     """
     nodes, calls, spans = _flat(roots)
     activities = Activities(events, calls, spans)
@@ -31,7 +31,7 @@ def nested(roots, events):
 
 
 def _flat(roots):
-    """All nodes, each after its parent; those that Kineto noted; the names of spans opened by hand."""
+    """All nodes, each after its parent; the nodes from Kineto; the names of spans opened by hand."""
     nodes, calls, spans = [], [], set()
     waiting = nodes_of(roots)[::-1]
     while waiting:
@@ -46,7 +46,7 @@ def _flat(roots):
 
 
 def _outermost(calls, worked_for):
-    """The calls that lie in no other: the runtime calls the driver. The one that gave a device work stands for both."""
+    """The calls that are not within another one. If the inner (driver) call launched the work, its number is used."""
     calls.sort(key=lambda call: (call.start_time_ns, -call.end_time_ns))
     kept = []
     for call in calls:
@@ -58,11 +58,11 @@ def _outermost(calls, worked_for):
 
 
 def _tree(nodes, calls):
-    """The roots of a thread's nodes, each within the one around it.
+    """The roots of a thread's nodes, nested by time.
 
-    Runtime calls are noted by another clock, which may be off by more than the time between two of them and an
-    operator's end: a call is where its middle lies, and what juts out is cut off. Spans opened by hand may end
-    beyond what is around them, and allocations take no time: neither holds anything.
+    Runtime calls are timed by another clock, which may deviate by more than the gaps between calls and the ends of
+    operators: the middle of a call decides its place, and protruding ends are cut off. Spans opened by hand may end
+    after the enclosing node, and allocations have no duration: neither gets children.
     """
     order = [(node.start_time_ns, 0, -node.end_time_ns, place, node) for place, node in enumerate(nodes)]
     order += [
@@ -93,7 +93,7 @@ def _tree(nodes, calls):
 
 
 def _cut(call, above, before):
-    """Take off a call what lies outside the node above it, or in the one before it."""
+    """Cut off the parts of a call that are outside its parent or within the node before it."""
     start, end = call.start_time_ns, call.end_time_ns
     if above is not None:
         start, end = max(start, above.start_time_ns), min(end, above.end_time_ns)
@@ -103,7 +103,7 @@ def _cut(call, above, before):
 
 
 def _is_at_end(node, above):
-    """True if a node without length stands at the end of another: it belongs there."""
+    """True if a node without duration is exactly at the end of another node, to which it then belongs."""
     return node.start_time_ns == node.end_time_ns == above.end_time_ns and _is_leaf(node)
 
 

@@ -1,11 +1,12 @@
-"""The nodes of the profiler's event tree, each fact of which is asked for once."""
+"""The nodes of the profiler's event tree, with each fact read only once."""
 
 from __future__ import annotations
 
 import functools
 
 CALL, CALL_IN_C, OPERATOR, SPAN, ALLOCATION, RUNTIME = range(6)
-"""Kinds of nodes. A span was opened by hand (record_function); Kineto noted runtime calls and devices' events."""
+"""Kinds of nodes. A SPAN is opened by hand (record_function). RUNTIME nodes are Kineto's: runtime calls and events of
+devices."""
 _OTHER = -1
 _KINDS = {
     "_ExtraFields_PyCall": CALL,
@@ -17,7 +18,7 @@ _KINDS = {
 
 
 class Node:
-    """A node of the tree with its facts. The profiler makes new objects each time that it is asked for one."""
+    """A node of the tree with its facts. The facts are copied because the profiler makes new objects at each access."""
 
     __slots__ = (
         "_name",
@@ -44,19 +45,19 @@ class Node:
 
     @property
     def name(self):
-        """Its name, which is put together from several facts."""
+        """The name of the node, which the profiler composes at each access."""
         if self._name is None:
             self._name = self._node.name
         return self._name
 
     @property
     def id(self):
-        """The profiler's number of it."""
+        """The profiler's number of the node."""
         return self._node.id
 
 
 def nodes_of(roots, after_ns=0):
-    """The roots of the profiler's tree as nodes, with all below them; nodes stay as they are.
+    """The roots of the profiler's tree as ``Node`` objects with all descendants; existing ``Node`` objects are kept.
 
     Work that ended before ``after_ns`` is left out.
     """

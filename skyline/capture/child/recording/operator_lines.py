@@ -1,4 +1,4 @@
-"""On which lines operators stand that are written as symbols, and so make no call that the profiler would see."""
+"""Finds the lines of operators written as symbols, which make no call that the profiler would see."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _MARKER = "__torch_function__"
 
 
 class OperatorLines:
-    """Learnt from a recording under the line marker, told to one without it.
+    """Lines of operators, learned from a recording with the line marker, for recordings without it.
 
-    A function runs its symbols in the same order each time that it takes the same way through its code: what is
-    kept of each function are the orders that were seen, with the line of each operator. A function that stays
-    on the stack for several iterations is cut where they begin.
+    A function runs its operators in the same order each time it takes the same path through its code. For each
+    function, the seen orders are stored with the line of each operator. A function that stays on the stack for
+    several iterations is cut at their boundaries.
     """
 
     def __init__(self):
@@ -25,7 +25,7 @@ class OperatorLines:
         self._lines = {}
 
     def learn_call(self, frame, marked, iteration_of):
-        """``marked`` are ``(line, call of the marker)`` below a call of ``frame``, in order."""
+        """Learn from a call of ``frame``; ``marked`` are ``(line, call of the marker)`` below it, in order."""
         self.learn(
             (frame.file_name, text_of(frame, "function_name")),
             [
@@ -36,9 +36,9 @@ class OperatorLines:
         )
 
     def tell_call(self, frame, children, iteration_of, places):
-        """Numbers in ``places`` of the lines of the operators among the children of a call of ``frame``.
+        """Line numbers in ``places`` for the operators among the children of a call of ``frame``.
 
-        By their position among the children; those of which nothing is known are left out.
+        The keys are indices among the children; operators without a known line are left out.
         """
         seen = [
             (iteration_of(child), child.name, index)
@@ -50,7 +50,7 @@ class OperatorLines:
         return {index: places.numbered(path, line, function) for index, line in told.items()}
 
     def learn(self, function, seen):
-        """``seen`` are ``(iteration, operator, line)`` of a call of ``function``, in order."""
+        """Learn from a call of ``function``; ``seen`` are its ``(iteration, operator, line)``, in order."""
         for names, lines in _cut(seen):
             variants = self._variants.setdefault(function, {})
             variants.pop(names, None)
@@ -61,7 +61,7 @@ class OperatorLines:
                 self._lines.setdefault((function, name), set()).add(lines[index])
 
     def tell(self, function, seen):
-        """``{key: line}`` for the ``(iteration, operator, key)`` of a call, in order, as far as it is known."""
+        """``{key: line}`` for the ``(iteration, operator, key)`` of a call in order, without unknown lines."""
         told = {}
         for names, keys in _cut(seen):
             lines = self._variants.get(function, {}).get(names)
@@ -71,7 +71,7 @@ class OperatorLines:
         return told
 
     def _nearest(self, function, names):
-        """A way through the code that was not seen: as far as it resembles one that was."""
+        """Lines for an order that was not seen, as far as it resembles a seen order."""
         lines = [self._only_line(function, name) for name in names]
         variants = self._variants.get(function, {})
         if len(names) > _LONGEST_COMPARED or not variants:
@@ -93,13 +93,13 @@ class OperatorLines:
 
 
 def is_mark(fields):
-    """True if a Python call is the line marker's."""
+    """True if a Python call is from the line marker."""
     callsite = fields.callsite
     return text_of(callsite, "function_name") == _MARKER and callsite.file_name.endswith("line_marker.py")
 
 
 def outermost_operators(node):
-    """The operators that run below a node, without those that they call in turn; in order."""
+    """The outermost operators below a node, in order."""
     found, waiting = [], [node]
     while waiting:
         here = waiting.pop()

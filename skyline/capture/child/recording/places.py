@@ -1,4 +1,4 @@
-"""The tables of a recording: lines of the person's, modules, the library functions they call."""
+"""The tables of a recording: lines of user code, modules, and called library functions."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _PLUMBING = frozenset({
     "wrapper", "wrapped", "inner", "decorate_context", "decorate_fwd", "decorate_bwd", "_wrapped_call_impl",
     "_call_impl", "_fn", "__torch_function__", "_use_grad", "_optimizer_step_code",
 })  # fmt: skip
-"""Functions that only pass a call on: what they call names the work better."""
+"""Functions that only pass a call on: the function that they call names the work better."""
 
 
 class PlaceTable:
-    """Rows are numbered in the order in which they are first asked for."""
+    """Tables whose rows are numbered in the order of their first use."""
 
     def __init__(self, module_names):
         self._lines = {}
@@ -31,20 +31,20 @@ class PlaceTable:
         self._module_names = module_names
 
     def line(self, frame):
-        """The number of a frame's line if it is the person's, else None."""
+        """The number of a frame's line if it is user code, else None."""
         path = self.user_path(frame.file_name)
         if path is None:
             return None
         return self.numbered(path, frame.line_number, text_of(frame, "function_name"))
 
     def numbered(self, path, number, function):
-        """The number of a line of the person's by its file and number."""
+        """The row number of a line of user code, given its file and line number."""
         return self._lines.setdefault((path, number, function), len(self._lines))
 
     def user_path(self, name):
-        """The full path of a file of the person's, else None.
+        """The full path of a file if it is user code, else None.
 
-        The profiler strips entries of ``sys.path`` from file names: find the file again.
+        The profiler strips entries of ``sys.path`` from file names, so that the file is searched for again.
         """
         if name not in self._files:
             places = (
@@ -62,11 +62,11 @@ class PlaceTable:
         return self.named_module(self._module_names.get(module.self_ptr, module.cls_name))
 
     def named_module(self, name):
-        """The number of a module, or of what stands for one, by its name."""
+        """The number of a module, or of an optimizer's parameter group, by name."""
         return self._modules.setdefault(name, len(self._modules))
 
     def function(self, callsite):
-        """The number of a library function, None for plumbing that only passes the call on."""
+        """The number of a library function; None for plumbing that only passes a call on."""
         key = (callsite.file_name, text_of(callsite, "function_name"))
         if key not in self._dotted:
             file, name = key
@@ -82,7 +82,7 @@ class PlaceTable:
         return self._number(self._dotted[key])
 
     def built_in(self, name):
-        """The number of a function written in C, by what the profiler calls it; None where it has no name."""
+        """The number of a C function, given the profiler's name for it; None if it has no name."""
         found = _BUILT_IN.match(name)
         return self._number(found.group(1) if found else None)
 
@@ -101,12 +101,12 @@ class PlaceTable:
 
     @property
     def functions(self):
-        """The table of library functions, dotted."""
+        """The table of library functions with dotted names."""
         return list(self._functions)
 
 
 def _is_own(file):
-    """True if a file, a part of its path stripped, is one of this package's."""
+    """True if a file, whose path may lack its first part, belongs to this package."""
     name, known = os.path.basename(file), "/" + file.lstrip("/")
     return any(f"{folder}/{name}".endswith(known) for folder in _own_folders())
 

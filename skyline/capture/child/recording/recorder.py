@@ -1,4 +1,4 @@
-"""Records a few iterations with PyTorch's profiler and turns its event tree into our rows."""
+"""Records a few iterations with PyTorch's profiler, and converts its event tree to rows."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from .event_tree import EventTree
 from .line_samples import LineSamples
 from .nesting import nested
 
-# Kept from before the script could put something else in its place.
+# Bound at import, before the script can replace it.
 _clock_ns = time.time_ns
 
 BOUNDARY = "skyline.boundary"
 
 _LARGE_BYTES = 6 << 20
-"""An iteration whose recording takes as much memory holds some two hundred thousand calls."""
+"""A recording that takes this much memory per iteration has about two hundred thousand calls."""
 _MOST_EVENTS = 1_000_000
-"""Most events that are read."""
+"""Maximum number of events that are read."""
 
 
 class Recorder:
-    """One recording of a number of iterations; ``mark`` cuts it at each iteration boundary.
+    """One recording of several iterations; ``mark`` is called at each iteration boundary.
 
-    A ``full`` one notes shapes and allocations, and the line of every operator by the ``marker`` (None: without
-    lines altogether, only allocations); it ends as soon as it has become large. Others note operators and calls
-    only, which costs the script least. ``operator_lines`` go from the former to the latter.
+    A ``full`` recording has shapes and allocations, and the line of every operator by the ``marker`` (None: only
+    allocations, without lines); it ends early once it is large. Other recordings have only operators and calls, which
+    slows down the script least. ``operator_lines`` passes lines from the former to the latter.
     """
 
     def __init__(self, device_kind, iterations, marker=None, operator_lines=None, full=True, samples=True):
@@ -50,23 +50,23 @@ class Recorder:
 
     @property
     def whole(self):
-        """Number of complete iterations that it holds."""
+        """Number of complete iterations in the recording."""
         return max(0, len(self._marked_ns) - 1)
 
     @property
     def has_long_stretches(self):
-        """True if Python ran so long without calls that samples were needed to find its lines."""
+        """True if Python ran so long without calls that samples were needed to find the lines."""
         return self._samples is not None and self._samples.told
 
     def start(self):
         """Begin with the first iteration."""
         self._profiler = self._new_profiler()
         with warnings.catch_warnings():
-            # PyTorch 2.10 and later advise anybody who starts a profiler, about cycles that there are not here.
+            # From version 2.10 on, PyTorch warns about profiler cycles at each start; there are none here.
             warnings.filterwarnings("ignore", message="Warning: Profiler clears events")
             self._profiler.start()
         if self._samples is not None:
-            # After the profiler, which would otherwise trace this thread as well.
+            # This thread starts after the profiler, which would otherwise trace it as well.
             self._samples.start()
         if self._marker is not None:
             self._marker.start()
@@ -74,12 +74,12 @@ class Recorder:
         self._mark()
 
     def mark(self):
-        """An iteration ends here, and the next one begins unless it was the last."""
+        """Mark the end of an iteration, and the start of the next one unless it was the last."""
         self._mark()
         self.remaining -= 1
         self._is_large = heap.used_bytes() - self._began_bytes > _LARGE_BYTES
         if self._full and self._with_stacks and self.remaining and self._is_large:
-            # Another such iteration would take seconds to read and say little more.
+            # Another such iteration would take seconds to read, and add little information.
             self.remaining = 0
 
     def _mark(self):
@@ -88,7 +88,7 @@ class Recorder:
             pass
 
     def _new_profiler(self):
-        # Without stacks allocations are asked for, and a span shown on the device may hide them in the tree.
+        # Without stacks only allocations matter, and a span mirrored on the device may hide them in the tree.
         watched = self._device_kind if self._with_stacks else CPU
         return torch.profiler.profile(
             activities=profiler_activities(watched),
@@ -98,7 +98,7 @@ class Recorder:
         )
 
     def stop(self):
-        """No more is recorded."""
+        """Stop recording."""
         if self._marker is not None:
             self._marker.stop()
         if self._samples is not None:
@@ -112,12 +112,12 @@ class Recorder:
         return self._is_large and len(self._profiler.profiler.kineto_results.events()) > _MOST_EVENTS
 
     def drop(self):
-        """Free what was recorded, after ``stop``."""
+        """Free the recorded events, after ``stop``."""
         self._profiler.profiler = self._profiler = None
         gc.collect(1)
 
     def read_last(self, loop, module_names, evaluated=None):
-        """The last iteration alone, as ``read`` gives all; of a full recording on a CPU. ``read`` is to follow."""
+        """Like ``read``, but only the last iteration of a full recording on a CPU. ``read`` must follow."""
         try:
             with _without_collecting():
                 return self._read(loop, module_names, evaluated or {}, last=True)
@@ -126,22 +126,22 @@ class Recorder:
             raise
 
     def read(self, loop, module_names, evaluated=None):
-        """The recording as a dictionary in the shape of ``skyline.trace.Trace``, after ``stop``.
+        """The recording as a dictionary with the fields of ``skyline.trace.Trace``, after ``stop``.
 
-        A full one also has ``observed_calls`` then, for which ``evaluated`` tells of modules in evaluation mode.
+        After a full recording, ``observed_calls`` is set; ``evaluated`` has the modules in evaluation mode for it.
 
-        Nothing of the profiler's is left behind. Freeing what it recorded after another has begun to record
-        destroys the heap, and the profiler refers to itself: it would wait for the next garbage collection.
+        The profiler's data is freed here. Freeing it after another recording has begun would corrupt the heap, and
+        the profiler has reference cycles, so that it would live until the next garbage collection.
         """
         with _without_collecting():
             try:
                 return self._read(loop, module_names, evaluated or {})
             finally:
-                # The objects made here are young.
+                # A collection of the young generation is enough, because the objects were created here.
                 self.drop()
 
     def _read(self, loop, module_names, evaluated, *, last=False):
-        # Kept to the end: the nodes of its tree point into it.
+        # This reference must live until the end: the nodes of the tree point into the results.
         results = self._profiler.profiler.kineto_results
         roots, work = results.experimental_event_tree(), ()
         if self._device_kind != CPU:
@@ -157,7 +157,7 @@ class Recorder:
 
 @contextlib.contextmanager
 def _without_collecting():
-    """The millions of objects made meanwhile are no garbage: looking for it in them would take most of the time."""
+    """Disable garbage collection: it would take most of the time, and the millions of new objects are no garbage."""
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -168,9 +168,9 @@ def _without_collecting():
 
 
 def _end_spans():
-    """End what the script opened under this recording and has not closed yet.
+    """End spans that the script opened in this recording and has not closed yet.
 
-    Its end under another recording would be written where the events of this one were.
+    If they ended in another recording, their end would be written to the freed events of this one.
     """
     span_type = torch.autograd.profiler.record_function
     for thing in gc.get_objects():
@@ -185,8 +185,8 @@ _OF_THE_LAUNCH = ("phase", "line", "call_line", "module", "function")
 def gpu_records(work, records, tree):
     """Records of the devices' streams within the recorded iterations.
 
-    A kernel works on behalf of the line that launched it; all kernels of a CUDA graph on behalf of the one that
-    launched the graph. ``work`` are an ``Activity`` each, ``records`` the rows of the threads.
+    A kernel belongs to the line that launched it; all kernels of a CUDA graph belong to the line that launched the
+    graph. ``work`` has ``Activity`` objects, ``records`` the rows of the threads.
     """
     launches = {
         record["correlation"]: record

@@ -1,4 +1,4 @@
-"""The recordings of one command: a full one, and a light one whose times count."""
+"""The recordings of one command: a full recording, and a light recording for the times."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from .enrichment import enrich
 from .operator_lines import OperatorLines
 from .recorder import Recorder
 
-# Kept from before the script could put something else in their place.
+# Bound at import, before the script can replace them.
 _open, _dumps, _cpu_clock = open, json.dumps, time.process_time
 
 _READING_S = 3.0
-"""As long may reading the light recording take, by how long an iteration of the full one took to read."""
+"""Maximum seconds to read the light recording, estimated from the time to read an iteration of the full one."""
 
 _ATTEMPTS = 2
-"""PyTorch's profiler trips over its own tables once in hundreds of recordings, and then not again."""
+"""Attempts at a full recording: PyTorch's profiler fails once in hundreds of recordings, and then works again."""
 
 
 class ProfilerFailed(Exception):
-    """PyTorch's profiler could not give what it recorded, again and again."""
+    """PyTorch's profiler failed repeatedly to return its recording."""
 
 
 class Recordings:
-    """First all that can be known of an iteration is recorded, then what it takes to tell times and lines.
+    """Records iterations in full detail first, then further iterations with only the detail for times and lines.
 
-    Shapes, allocations and the line of every operator cost the script time, up to as much again as it takes.
-    They are the same in each iteration, as good as always. ``full`` and ``iterations`` are how many to record
-    in full and lightly; of the latter none follow without ``with_stacks``, where only memory is asked for.
-    ``evaluated`` tells of modules by their address that ran in evaluation mode, whether in inference mode.
-    With ``last_first`` the first reading is that of the last full iteration alone, and ``read_rest`` gives the others.
+    Recording shapes, allocations and the line of every operator can double the time of an iteration. These facts are
+    almost always the same in every iteration. ``full`` and ``iterations`` are the numbers of iterations to record in
+    full and lightly. Without ``with_stacks`` only memory is recorded, and no light recording follows. ``evaluated``
+    maps the address of a module that ran in evaluation mode to True if that was in inference mode. With
+    ``last_first``, ``read`` reads only the last full iteration, and ``read_rest`` reads all of them.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Recordings:
         self._failures = 0
         self._last_first = last_first
         self.is_partly_read = False
-        """True if ``read_rest`` is to be called before anything else is recorded."""
+        """True if ``read_rest`` must be called before anything else is recorded."""
         self._recorder = self._full_recorder()
 
     @property
@@ -68,21 +68,21 @@ class Recordings:
 
     @property
     def is_too_large(self):
-        """True if the full recording that was stopped has more events than can be read in reasonable time."""
+        """True if the stopped full recording has more events than can be read in reasonable time."""
         return self._full is None and self._failure is None and self._recorder.is_too_large
 
     def drop(self):
-        """Free the recording that was stopped."""
+        """Free the stopped recording."""
         self._recorder.drop()
 
     @property
     def wants_memory(self):
-        """True if ``note_memory`` is to be called before the script goes on."""
+        """True if ``note_memory`` must be called before the script continues."""
         return self._full is not None and "memory" not in self._full
 
     @property
     def wants_facts(self):
-        """True if ``note_facts`` is to be called before the script goes on."""
+        """True if ``note_facts`` must be called before the script continues."""
         return self.observed_calls is not None and "settings" not in self._full
 
     def start(self):
@@ -91,7 +91,7 @@ class Recordings:
         self._recorder.start()
 
     def mark(self):
-        """An iteration ends here."""
+        """Mark the end of an iteration."""
         peak_bytes = self._devices.peak_bytes()
         self._recorder.mark()
         if self._full is None and peak_bytes is not None:
@@ -100,7 +100,7 @@ class Recordings:
             self._devices.reset_peaks()
 
     def stop(self):
-        """The recording under way has its iterations."""
+        """Stop the current recording: all its iterations are done."""
         self._stopped = _cpu_clock()
         try:
             self._recorder.stop()
@@ -108,10 +108,10 @@ class Recordings:
             self._failure = error
 
     def read(self, loop):
-        """Read what was recorded. Gives whether another recording is to be started, an iteration later.
+        """Read the stopped recording. True if another recording must be started, one iteration later.
 
         Raises:
-            ProfilerFailed: there is none to be had.
+            ProfilerFailed: the profiler failed at every attempt.
         """
         recorder = self._recorder
         failure, self._failure = self._failure, None
@@ -139,7 +139,7 @@ class Recordings:
         return lightly > 0
 
     def read_rest(self, loop):
-        """Read all iterations of the full recording; where the profiler cannot give them, the last one remains."""
+        """Read all iterations of the full recording; if the profiler fails, only the last one remains."""
         recorder, self.is_partly_read = self._recorder, False
         with contextlib.suppress(Exception):
             self._full["trace"] = recorder.read(loop, self._names, self._evaluated)
@@ -147,11 +147,11 @@ class Recordings:
 
     @property
     def _readable(self):
-        """Most iterations of a light recording that the time for reading it allows."""
+        """Maximum iterations of a light recording that can be read in the time for it."""
         return 0 if self._lines is None else int(_READING_S / max(self._reading_s, 1e-6))
 
     def record_times(self, iterations):
-        """A light recording of so many iterations is next, after the full one."""
+        """Prepare a light recording of this number of iterations, after the full one."""
         self._recorder = Recorder(
             self._device_kind,
             iterations,
@@ -164,7 +164,7 @@ class Recordings:
         return Recorder(self._device_kind, self._whole, self._marker, self._lines)
 
     def _goes_on_after(self, error):
-        """No fault of the script's: the full recording is made again, the light one is done without, with a note."""
+        """Handle a profiler failure: True to repeat a full recording, False to omit a light one, with a note."""
         self._failures += 1
         self._last_first = self.is_partly_read = False
         if self._full is not None:
@@ -176,30 +176,30 @@ class Recordings:
         return True
 
     def end(self, loop):
-        """The script has come to its end: what there is of the light recording is read."""
+        """Read the complete iterations of the light recording: the script has ended."""
         if self._light is None and self._full is not None and self._recorder.whole > 0:
             self.stop()
             self.read(loop)
 
     def note_facts(self, told):
-        """Take the settings, modules and calls of the run at the end of the full recording."""
+        """Store the settings, modules and calls of the run at the end of the full recording."""
         self._full.update(told)
 
     def note_memory(self, live, on_device):
-        """Take the live memory by owner, and the device's memory, at the end of the full recording."""
+        """Store the live memory by owner, and the device's memory, at the end of the full recording."""
         peak_bytes = memory.peak(live, self._full["trace"]["allocations"])
         if self._allocator_peak is not None:
-            # It also contains temporary memory of operators, and memory of libraries.
+            # The allocator's peak also includes temporary memory of operators, and memory of libraries.
             peak_bytes = self._allocator_peak
             if on_device is not None:
                 on_device["allocated_peak_bytes"] = peak_bytes
         self._full.update(memory=live, peak_bytes=peak_bytes, device_memory=on_device)
 
     def result(self):
-        """The recording as a dictionary in the shape of ``skyline.capture.recording.Recording``.
+        """The recording as a dictionary with fields of ``skyline.capture.recording.ChildRecording``.
 
-        Without a light one, because the script ended or has too many calls, the times are those of the full.
-        None if there is nothing yet.
+        If there is no light recording, because the script ended or has too many calls, the times come from the full
+        one. None if there is no recording yet.
         """
         if self._full is None:
             return None
@@ -217,7 +217,7 @@ class Recordings:
         return dict(result, recorded_ms=recorded_ms, light_failure=self._light_failure)
 
     def write(self, path):
-        """Leave the result, if there is any, in a file for the parent: it may be megabytes."""
+        """Write the result, if there is any, to a file for the parent, because it may have megabytes."""
         result = self.result()
         if result is None:
             return
@@ -226,7 +226,7 @@ class Recordings:
 
 
 class LightRecording:
-    """Stands in where ``Recordings`` do: it begins, is marked at each boundary, ends, and is read."""
+    """A light recording without a full one, with the interface of ``Recordings``."""
 
     is_too_large = is_partly_read = wants_memory = wants_facts = False
 
@@ -246,23 +246,23 @@ class LightRecording:
         self._recorder.start()
 
     def mark(self):
-        """An iteration ends here."""
+        """Mark the end of an iteration."""
         self._recorder.mark()
 
     def stop(self):
-        """It has its iterations."""
+        """Stop recording: all iterations are done."""
         self._recorder.stop()
 
     def read(self, loop):
-        """Read what was recorded; nothing is to be recorded after it."""
+        """Read the recording. Returns False: nothing else needs to be recorded."""
         self._trace = self._recorder.read(loop, module_names())
         return False
 
     def end(self, loop):
-        """The script has come to its end before its iterations were recorded: they are not of use."""
+        """Do nothing: the script ended before its iterations were recorded, and they are of no use."""
 
     def write(self, path):
-        """Leave the trace, if there is any, in a file for the parent."""
+        """Write the trace, if there is any, to a file for the parent."""
         if self._trace is not None:
             with _open(path, "w") as file:
                 file.write(_dumps(self._trace))

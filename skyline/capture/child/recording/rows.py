@@ -1,4 +1,4 @@
-"""Records after the walk through the event tree: phases, cut and merged rows, and the memory that modules keep."""
+"""Processes records after the walk through the event tree: phases, clipping, merging, and memory kept by modules."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _ASSIGNS_OR_LOOPS = re.compile(r"^\s*(for\b|[\w\s,\[\]().*]+=[^=])")
 
 
 def settle_phases(records, lines):
-    """Records (dictionaries with scratch keys ``grad`` and ``root_call``) with their final phases.
+    """The records (dictionaries with scratch keys ``grad`` and ``root_call``) with their final phases.
 
-    - A module call none of whose operators got a backward pass is evaluation, not forward, unless nothing trains.
-    - An operator outside every module whose backward ran (a loss, an assembled product) is forward, and so is
-      the interpreter time on its line.
-    - A statement of the training loop that assigns or iterates something called batch, data or sample, and
-      takes part in no other phase, is data loading written by hand.
+    - A module call without a backward pass for any of its operators is evaluation, not forward, unless nothing trains.
+    - An operator outside all modules that has a backward pass (a loss, a product) is forward, and so is the
+      interpreter time on its line.
+    - A statement of the training loop that assigns or iterates over something called batch, data or sample, and
+      that has work in no other phase, is data loading written by hand.
     """
     trained = {record["root_call"] for record in records if record["grad"]}
     trains = any(record["phase"] == "backward" for record in records)
@@ -44,7 +44,7 @@ def settle_phases(records, lines):
 
 
 def is_fetching(line):
-    """True if a line of the training loop assigns or iterates something called batch, data or sample."""
+    """True if a line of the training loop assigns or iterates over something called batch, data or sample."""
     text = linecache.getline(line["file"], line["line"])
     return bool(_ASSIGNS_OR_LOOPS.match(text) and _FETCHES.search(text))
 
@@ -53,7 +53,7 @@ _SAME = ("name", "kind", "phase", "iteration", "line", "call_line", "module", "f
 
 
 def iterations_between(marks, microseconds):
-    """An iteration between each two markers, which are nodes of the event tree in order."""
+    """The iterations between successive markers, which are nodes of the event tree in order."""
     return [
         {
             "index": index,
@@ -65,7 +65,7 @@ def iterations_between(marks, microseconds):
 
 
 def clipped(records, iterations):
-    """The records of the iterations alone, cut where one begins or ends."""
+    """The records within iterations, cut at the boundaries."""
     records.sort(key=lambda record: record["start_us"])
     rows = []
     for mark in iterations:
@@ -78,7 +78,7 @@ def clipped(records, iterations):
 
 
 def coalesced(records):
-    """Neighbours on a lane that differ in nothing but their time become one row."""
+    """The records, with neighbours on a lane merged if they differ only in time."""
     rows = []
     last = {}
     for record in records:
@@ -101,10 +101,10 @@ def coalesced(records):
 
 
 def kept_bytes(allocations, records, paths):
-    """Bytes by the path of a module, of what is taken in it or inside and still there when backward work begins.
+    """Bytes by module path that are allocated within a module and still live when backward work begins.
 
-    ``allocations`` are those of one iteration with the number of a module in ``paths`` as their ``module``. With
-    several micro-batches it is the largest that any of them keeps.
+    ``allocations`` are those of one iteration; their ``module`` is an index into ``paths``. With several
+    micro-batches, it is the maximum over them.
     """
     backward = sorted(record["start_us"] for record in records if record["phase"] == "backward")
     taken, kept = {}, {}
@@ -129,7 +129,7 @@ def kept_bytes(allocations, records, paths):
 
 
 def _largest(passes, paths):
-    """The most that each module keeps in any pass, all modules inside it included."""
+    """The maximum that each module keeps in any pass, including all its submodules."""
     largest = {}
     for sizes in passes:
         total = {}

@@ -1,4 +1,4 @@
-"""A recording by samples of the script's thread, for iterations with too many operators for PyTorch's profiler."""
+"""Records samples of the script's thread, for iterations with too many operators for PyTorch's profiler."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from ..observed_calls import ObservedCalls
 from . import heap, memory
 from .rows import coalesced, is_fetching
 
-# Kept from before the script could put something else in their place.
+# Bound at import, before the script can replace them.
 _open, _dumps, _clock = open, json.dumps, time.perf_counter
 
 MOST_NODES = 60_000
-"""Most operators with a gradient in an iteration that is recorded operator by operator."""
+"""Maximum number of operators with a gradient in an iteration that is recorded operator by operator."""
 _EVERY_S = 0.001
 _USUAL_SAMPLES = 4000
-"""From so many samples on the pause between two grows with the time, so that the longest iteration has few more."""
+"""After this many samples, the pause between samples grows, so that long iterations have few more."""
 _MEMORY_EVERY_S, _MEMORY_PAUSES = 0.02, 50
-"""Least pause between two looks at the memory, and its least length over that of the look."""
+"""Minimum pause between two reads of the memory, in s and as a multiple of the time of a read."""
 _NAME = "samples"
 _MODULE_CALL = os.path.join("torch", "nn", "modules", "module.py")
 _PHASES = {"data": "data", "backward": "backward", "optimizer": "optimizer", "closure": "forward"}
 
 
 class Sample:
-    """One look at the thread: the moment, the part under way, and the lines where it stood.
+    """One sample of the thread: the time, the current part of the iteration, and the current lines.
 
-    ``line`` and ``call_line`` are a file, a number and a function each, or None: the innermost line of the person's,
-    and the line in the body of the training loop.
+    ``line`` is the innermost line of user code, ``call_line`` the line in the body of the training loop. Each is a
+    file, a number and a function, or None.
     """
 
     __slots__ = ("call_line", "in_module", "line", "part", "time_s")
@@ -47,7 +47,7 @@ class Sample:
 
 
 class ThreadSamples:
-    """Looks at a thread every millisecond. ``part`` gives the part of the iteration that is under way."""
+    """Samples a thread every millisecond. ``part()`` is the current part of the iteration."""
 
     def __init__(self, part, loop):
         self._part = part
@@ -56,7 +56,7 @@ class ThreadSamples:
         self._thread = None
         self.taken = []
         self.most_bytes = 0
-        """The most memory of the host that was in use at any look."""
+        """Maximum host memory in use at any read."""
 
     def start(self):
         """Watch the calling thread from now on."""
@@ -64,7 +64,7 @@ class ThreadSamples:
         self._thread.start()
 
     def stop(self):
-        """No longer; the samples stay."""
+        """Stop watching; the samples are kept."""
         self._over.set()
         self._thread.join()
 
@@ -74,11 +74,11 @@ class ThreadSamples:
         while not self._over.wait(pause_s):
             now = _clock()
             pause_s = max(_EVERY_S, (now - began) / _USUAL_SAMPLES)
-            # A frame keeps its variables alive, and with them tensors: it must not be held on to.
+            # The frame must not be stored, because it keeps its variables alive, tensors among them.
             self.taken.append(self._look(now, sys._current_frames().get(watched)))
             if now >= memory_at:
                 self.most_bytes = max(self.most_bytes, heap.in_use_bytes())
-                # The C library walks all of its free blocks, and others wait meanwhile.
+                # A read walks all free blocks of the C library, and blocks other threads meanwhile.
                 memory_at = now + max(_MEMORY_EVERY_S, _MEMORY_PAUSES * (_clock() - now))
 
     def _look(self, now, frame):
@@ -100,9 +100,9 @@ class ThreadSamples:
 
 
 class SampledRecording:
-    """Stands in where ``Recordings`` do: it begins, is marked at each boundary, ends, and is read.
+    """A recording of one iteration by samples, with the interface of ``Recordings``.
 
-    One iteration is recorded. ``nodes`` is the number of its operators with a gradient as far as known, 0 if unknown.
+    ``nodes`` is the number of operators with a gradient in the iteration, 0 if unknown.
     """
 
     is_too_large = is_partly_read = False
@@ -121,12 +121,12 @@ class SampledRecording:
 
     @property
     def wants_memory(self):
-        """True until ``note_memory`` was called."""
+        """True if ``note_memory`` must still be called."""
         return self._result is not None and "memory" not in self._result
 
     @property
     def wants_facts(self):
-        """True until ``note_facts`` was called."""
+        """True if ``note_facts`` must still be called."""
         return self._result is not None and "settings" not in self._result
 
     def start(self):
@@ -136,18 +136,18 @@ class SampledRecording:
         self._marks.append(_clock())
 
     def mark(self):
-        """The iteration ends here."""
+        """Mark the end of the iteration."""
         self._marks.append(_clock())
         self._allocator_peak = self._devices.peak_bytes()
         self.remaining -= 1
 
     def stop(self):
-        """It has its iteration."""
+        """Stop recording: the iteration is done."""
         self._samples.stop()
         self._end_bytes = heap.in_use_bytes()
 
     def read(self, loop):
-        """Make the trace; nothing is to be recorded after it."""
+        """Make the trace. Returns False: nothing else needs to be recorded."""
         began, ended = self._marks
         records, lines = rows_of(self._samples.taken, began, ended)
         self._result = {
@@ -167,28 +167,28 @@ class SampledRecording:
         return False
 
     def note_facts(self, told):
-        """Take the settings, modules and calls of the run."""
+        """Store the settings, modules and calls of the run."""
         self._result.update(told)
 
     def note_memory(self, live, on_device):
-        """Take the live memory by owner, and the device's memory, at the end of the iteration."""
+        """Store the live memory by owner, and the device's memory, at the end of the iteration."""
         peak_bytes = memory.peak(live, ())
         if self._allocator_peak is not None:
             peak_bytes = self._allocator_peak
             if on_device is not None:
                 on_device["allocated_peak_bytes"] = peak_bytes
         else:
-            # Tensors of the host are in the heap, and so is all else that an iteration takes and gives back.
+            # The heap contains host tensors, and all other memory that an iteration allocates and frees.
             peak_bytes += max(0, self._samples.most_bytes - self._end_bytes)
         self._result.update(memory=live, peak_bytes=peak_bytes, device_memory=on_device)
 
     def end(self, loop):
-        """The script has come to its end before its iteration did: there is nothing to read."""
+        """Stop sampling: the script ended before the iteration did, and there is nothing to read."""
         if len(self._marks) == 1:
             self._samples.stop()
 
     def write(self, path):
-        """Leave the result, if there is any, in a file for the parent."""
+        """Write the result, if there is any, to a file for the parent."""
         if self._result is not None:
             with _open(path, "w") as file:
                 file.write(_dumps(self._result))
@@ -197,7 +197,7 @@ class SampledRecording:
 def rows_of(samples, began, ended):
     """Records that cover the iteration without gaps, and the table of their lines.
 
-    A sample stands for the time up to the middles between it and its neighbours.
+    A sample covers the time up to the midpoints between it and its neighbours.
     """
     lines, records = {}, []
     samples = [sample for sample in samples if began <= sample.time_s <= ended]
@@ -225,8 +225,8 @@ def rows_of(samples, began, ended):
 def _phases(samples):
     """The phase of each sample.
 
-    Outside of all parts that are timed, modules and what follows the last batch up to the backward pass are forward;
-    a statement that fetches a batch by hand is data.
+    Outside all timed parts, samples in modules and samples before the backward pass are forward; a statement that
+    fetches a batch by hand is data.
     """
     found = []
     before_backward = False

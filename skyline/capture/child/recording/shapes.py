@@ -1,4 +1,4 @@
-"""The arguments of operators, from the profiler's notes, and the arithmetic that follows from them."""
+"""The arguments of operators as recorded by the profiler, and the resulting arithmetic."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from . import flops
 from .backward_thread import BACKWARD_PREFIX
 
 CONVOLUTION = "aten::convolution"
-"""Its arithmetic follows from its output, which the profiler does not note."""
+"""An operator whose arithmetic depends on its output, which the profiler does not record."""
 
 _NOT_TENSORS = (int, float, bool, complex, str, list, tuple)
 
@@ -36,13 +36,13 @@ class Shapes:
         ]
 
     def correct(self, number, flops_of_row):
-        """The arithmetic of a row, learnt from another operator than its own."""
+        """Set the arithmetic of a row, learned from another operator."""
         if number >= 0:
             key = list(self._rows)[number]
             self._rows[key] = (number, flops_of_row)
 
     def count_convolution(self, node, record):
-        """A forward convolution's notes lack its output; the backward shows it, as the gradient that comes in."""
+        """Count a forward convolution, whose record lacks the output, from the incoming gradient of its backward."""
         if "Convolution" not in node.name:
             return
         waiting = list(node.children)
@@ -68,13 +68,13 @@ class Shapes:
                 self.correct(number, size)
 
     def number_of_shown(self, node):
-        """The number of an operator's row; a backward node shows the arguments of the first operator in it."""
+        """The number of an operator's row; for a backward node, that of the first operator in it."""
         if node.name.startswith(BACKWARD_PREFIX):
             node = next((child for child in node.children if hasattr(child.extra_fields, "inputs")), node)
         return self.number(node)
 
     def number(self, node):
-        """The number of an operator's row; -1 where it was called without tensors."""
+        """The number of an operator's row; -1 if it was called without tensors."""
         inputs, dtypes = tensors_of(node)
         if not inputs:
             return -1
@@ -85,7 +85,7 @@ class Shapes:
 
 
 def tensors_of(node):
-    """Dimensions and number formats of an operator's tensor arguments, lists of tensors flattened."""
+    """Dimensions and number formats of an operator's tensor arguments, with lists of tensors flattened."""
     inputs, dtypes = [], []
     for value in node.extra_fields.inputs:
         for tensor in value if type(value) is list else (value,):
@@ -97,14 +97,14 @@ def tensors_of(node):
 
 
 def multiplies(node):
-    """True for an operator that does arithmetic of its own: a product, a convolution or attention."""
+    """True if an operator itself is a product, a convolution or attention."""
     return node.name == CONVOLUTION or flops.is_known(node.name)
 
 
 def operator_flops(node):
-    """The arithmetic of one operator with all that it calls, a multiply-add counted as two.
+    """The arithmetic of one operator and all operators that it calls; a multiply-add counts as two.
 
-    Counted where the work is done, in the innermost operators that are known.
+    Operators with a formula count, without the operators that they call in turn.
     """
     if flops.is_known(node.name):
         return flops.count(node.name, [_argument(value) for value in node.extra_fields.inputs])
@@ -121,7 +121,7 @@ def operator_flops(node):
 
 
 def _argument(value):
-    """Dimensions of a tensor, a list of them for a list of tensors, anything else as it is."""
+    """Dimensions of a tensor, a list of dimensions for a list of tensors, any other value unchanged."""
     if type(value) is list:
         return [_argument(item) for item in value]
     if hasattr(value, "sizes"):

@@ -7,11 +7,11 @@ import functools
 from .node import CALL, SPAN
 
 _CLOCKS = ("perf_counter", "monotonic", "function time>", "thread_time", "process_time")
-"""A loop that waits for the clock takes as long as it does, however slow recording makes its calls."""
+"""Functions that read a clock. A loop that waits for a time takes no longer if recording slows down its calls."""
 
 
 def text_of(thing, attribute):
-    """A text of a node's or frame's; empty where what it was read from is gone, as with code that ran once."""
+    """A text attribute of a node or frame; empty if its source is gone, as with code that ran only once."""
     try:
         return getattr(thing, attribute)
     except UnicodeDecodeError:
@@ -19,7 +19,7 @@ def text_of(thing, attribute):
 
 
 def is_closure(fields):
-    """True if an optimizer calls back: the work inside is not its own."""
+    """True if an optimizer calls user code: the work inside is not the optimizer's."""
     caller, callee = (place.file_name.replace("\\", "/") for place in (fields.caller, fields.callsite))
     return "torch/optim/" in caller and not caller.endswith("/optimizer.py") and "torch/" not in callee
 
@@ -35,12 +35,12 @@ def _is_of_a_clock(name):
 
 
 def start_ns(node):
-    """When it began, to sort by."""
+    """The start of a node, as a sort key."""
     return node.start_time_ns
 
 
 def spans_named(nodes, name):
-    """All spans of a name, some levels down: looked for everywhere, without recursion."""
+    """All spans with this name at any depth, found without recursion."""
     waiting = list(nodes)
     while waiting:
         node = waiting.pop()

@@ -1,1 +1,1 @@
-"""Keeps what a run does to the world away from the person's files, accounts and profilers."""
+"""Prevents effects of a run on the user's files, accounts and profilers."""

@@ -1,4 +1,4 @@
-"""The calls of Python's that name files, led through the overlay."""
+"""Redirects Python's calls with file names through the overlay."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SWEPT = ("bz2", "codecs", "gzip", "lzma", "pathlib", "shutil", "tarfile", "temp
 
 
 def install(overlay):
-    """Replace the file calls of ``os``, ``io``, ``builtins`` and ``shutil``, also where modules kept their own."""
+    """Replace the file calls of ``os``, ``io``, ``builtins`` and ``shutil``, and references to them in modules."""
     replaced = {builtins.open: _opening(overlay)}
     calls = _calls(overlay)
     for name, call in calls.items():
@@ -34,7 +34,7 @@ def install(overlay):
         replaced[native] = functools.update_wrapper(call, native)
         setattr(os, name, call)
         if name not in (*_READING, "listdir", "scandir"):
-            # Those that read are the import system's own, which knows nothing of layers.
+            # The import system needs the native reading calls, because it does not support layers.
             setattr(sys.modules.get("posix", os), name, call)
         for group in (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks):
             if native in group:
@@ -48,7 +48,7 @@ def install(overlay):
 
 
 def _sweep(replaced):
-    """Modules that were imported before and hold the calls under names of their own."""
+    """Replace the calls in modules that imported them earlier under their own names."""
     for name in _SWEPT:
         for attribute, value in list(vars(sys.modules.get(name, sys)).items()):
             try:
@@ -57,7 +57,7 @@ def _sweep(replaced):
                 continue
             if wrapper is not None:
                 setattr(sys.modules[name], attribute, wrapper)
-    # Python 3.10 keeps the calls of pathlib in a class; Python 3.13 keeps those of its patterns in another.
+    # In Python 3.10 a class holds the calls of pathlib; in Python 3.13 another class holds those of glob patterns.
     for holder in (getattr(pathlib, "_NormalAccessor", None), getattr(glob, "_StringGlobber", None)):
         for attribute, value in list(vars(holder).items()) if holder is not None else ():
             native = getattr(value, "__func__", value)
@@ -114,7 +114,7 @@ def _calls(overlay):
     def os_open(path, flags, mode=0o777, *, dir_fd=None):
         temporary = getattr(os, "O_TMPFILE", 0)
         if temporary and flags & temporary == temporary:
-            # Without a name it may as well lie where the run may write.
+            # A file without a name can be created anywhere, so that it goes to a place where the run may write.
             folder = overlay.canonical(overlay.beside(path, dir_fd), True)
             nameless = folder is not None and overlay.redirects and overlay.is_folder(folder)
             if nameless and not overlay.policy.is_open_to_all(folder):
@@ -153,7 +153,7 @@ def _calls(overlay):
 
     def linking(call):
         def link(src, dst, *args, **kwargs):
-            # The target of a symbolic link is no path of this moment.
+            # The target of a symbolic link is resolved later, not now.
             source = kwargs.pop("src_dir_fd", None)
             target = kwargs.pop("dst_dir_fd", kwargs.pop("dir_fd", None))
             return overlay.make_link(
@@ -229,7 +229,7 @@ def _changing(overlay, name):
 
 
 def _told_of(overlay, path, call, target, *args, **kwargs):
-    """The call on the real target; an error names the path that the script gave."""
+    """Call with the real target; an error names the path that the script gave."""
     try:
         return call(target, *args, **kwargs)
     except OSError as error:
@@ -258,7 +258,7 @@ def _install_in_shutil(overlay):
 
 
 def _install_in_tempfile(overlay):
-    """Files with a name of their own are removed by a call that was bound when the class was made."""
+    """Replace the call that removes named temporary files, which was bound when the class was created."""
     closer = getattr(tempfile, "_TemporaryFileCloser", None)
     for name in ("close", "cleanup"):
         method = getattr(closer, name, None)
@@ -269,7 +269,7 @@ def _install_in_tempfile(overlay):
 
 
 class _Entries:
-    """The result of ``os.scandir`` for a folder of two layers."""
+    """The result of ``os.scandir`` for a folder that exists in two layers."""
 
     def __init__(self, overlay, path, names):
         self._entries = iter([_Entry(overlay, path, name, at) for name, at in names.items()])
@@ -291,7 +291,7 @@ class _Entries:
 
 
 class _Entry(os.PathLike):
-    """An ``os.DirEntry`` whose file may lie in either layer."""
+    """An ``os.DirEntry`` whose file may be in either layer."""
 
     def __init__(self, overlay, folder, name, at):
         encode = os.fsencode if isinstance(folder, bytes) else str

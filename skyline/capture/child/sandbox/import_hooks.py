@@ -1,4 +1,4 @@
-"""Doing something to a module right after it was imported, or at once where it was already."""
+"""Calls back right after a module is imported, or at once if it is already imported."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _CALLBACKS = {}
 
 
 def after_import(name, callback):
-    """Call ``callback(module)`` when the module is there; what it raises is dropped."""
+    """Call ``callback(module)`` once the module is imported; its exceptions are ignored."""
     if name in sys.modules:
         _call(callback, sys.modules[name])
         return
@@ -19,13 +19,13 @@ def after_import(name, callback):
 
 
 def _call(callback, module):
-    # The script must not fail because a library looks different from what was expected of it.
+    # The script must not fail because a library differs from the expected version.
     with contextlib.suppress(Exception):
         callback(module)
 
 
 class _Finder:
-    """Finds nothing of its own: asks the other finders, and wraps the loader of the modules awaited."""
+    """Finds no modules itself: calls the other finders, and wraps the loaders of the awaited modules."""
 
     def __init__(self):
         self._asking = set()

@@ -1,9 +1,9 @@
-"""The kernel's own lock on files: what is not granted cannot be written, by native code and programs either.
+"""The kernel's file lock (Landlock): native code and other programs, too, can write only to granted paths.
 
-Landlock needs no privileges, holds for every process that this one starts, and is never lifted again. Reading is
-left alone. Modes, times and owners of files are outside of what it covers; ``file_calls`` keeps those. From Linux 6.12
-on it also keeps the run from signalling other processes of the person, and from the abstract sockets on which they
-listen.
+Landlock needs no privileges, applies to every process that this one starts, and cannot be lifted. Reading is not
+restricted. It does not cover modes, times and owners of files; ``file_calls`` protects those. From Linux 6.12 on it
+also prevents the run from sending signals to other processes of the user, and from connecting to their abstract
+sockets.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _REFER = 1 << 13
 _TRUNCATE = 1 << 14
 _TRUNCATE_SINCE = 3
 _SCOPED = 1 << 0 | 1 << 1
-"""Abstract Unix sockets, and signals."""
+"""The scopes for abstract Unix sockets, and for signals."""
 _SCOPED_SINCE = 6
 
 LEAST_VERSION = 2
-"""Of Linux 5.19: version 1 lets no file be renamed into another folder, not even within what is granted."""
+"""The version of Linux 5.19. Version 1 forbids renaming a file into another folder, even within granted paths."""
 
 _MACHINES = ("x86_64", "aarch64", "riscv64", "ppc64le", "s390x", "i686", "armv7l", "loongarch64")
 
 
 class Unavailable(Exception):
-    """The kernel does not offer the lock, or refuses it; the text says which."""
+    """The kernel does not offer the lock, or refuses it; the text gives the reason."""
 
 
 def version():
@@ -59,10 +59,10 @@ def gaps(number):
 
 
 def restrict(folders, devices):
-    """Let this thread, and all that it starts from now on, write beneath these alone. Raises Unavailable.
+    """Restrict writes of this thread, and of all that it starts, to these folders. Raises Unavailable.
 
-    ``folders`` are open to every change; in ``devices`` files that are there may be written, and no more. Gives the
-    version of Landlock.
+    In ``folders`` every change is allowed; in ``devices`` only writes to existing files. Returns the version of
+    Landlock.
     """
     present = version()
     truncate = _TRUNCATE if present >= _TRUNCATE_SINCE else 0
@@ -88,7 +88,7 @@ def _grant(ruleset, path, rights):
     try:
         folder = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
-        return  # what is not there needs no rule
+        return  # a path that does not exist needs no rule
     try:
         rule = ctypes.create_string_buffer(struct.pack("=Qi", rights, folder), 12)
         _call(_ADD_RULE, ruleset, _PATH_BENEATH, rule, 0)

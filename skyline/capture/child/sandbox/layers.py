@@ -1,4 +1,4 @@
-"""Two layers of files, the real ones and the run's own above them, and what the script sees of both."""
+"""The script's view of two layers of files: the real files, and the run's own files above them."""
 
 from __future__ import annotations
 
@@ -18,19 +18,17 @@ _NATIVE_NAMES = (
 _IN_USE = "in-use"
 _MOST_LINKS = 40
 _KERNEL = ("/proc/", "/sys/")
-"""Links there may stand for what has no path."""
+"""Folders whose links may refer to objects without a path."""
 
 
 class FileLayers:
-    """Maps the paths that the script uses to where their contents are for the length of the run.
+    """Maps the paths that the script uses to the places of their contents during the run.
 
-    A path that was written lies at the same place under ``tree``, in the scratch folder. ``moved`` says of
-    paths that were removed (None) or renamed (where they really are) what the real file system still shows
-    otherwise; the nearest entry among a path and its ancestors counts. Nothing of the person's is changed,
-    and a byte that workers and other ranks share tells whether there is anything to look up at all, a second
-    whether the run has made symbolic links, a third whether it has fetched files. Links hold the path that the
-    script gave, and are followed here: the system
-    would follow them to the person's files.
+    A written path is at the same place under ``tree``, in the scratch folder. ``moved`` has the paths that the script
+    removed (None) or renamed (their real place), while the real file system is unchanged; the nearest entry among a
+    path and its ancestors counts. Three bytes in ``in_use`` are shared with workers and other ranks. They show if
+    there is anything to look up, if the run has made symbolic links, and if it has fetched files. Links contain the
+    path that the script gave, and are followed here, because the system would follow them to the user's files.
     """
 
     def __init__(self, scratch, policy):
@@ -42,18 +40,18 @@ class FileLayers:
         self.policy = policy
         self.moved = {}
         self._folders = {os.sep: os.sep}
-        """Folders by the names that the script used, links followed."""
+        """Real folders, with links followed, by the names that the script used."""
         self.in_use = _shared_bytes(os.path.join(scratch, _IN_USE))
-        # A process that the run spawned finds what the run has written so far.
+        # A process that the run spawned must see the files that the run has written so far.
         if os.path.isdir(self.tree):
             self.in_use[0] = 1
 
-    # Names of things.
+    # Names of files.
 
     def canonical(self, path, follow=False):
-        """The absolute path with the links of its folders followed; None where there is no telling.
+        """The absolute path with the links of its folders followed; None if it is unknown.
 
-        ``follow``: the last name's links too. Raises OSError where they lead in a circle.
+        ``follow``: links of the last name too. Raises OSError if they form a loop.
         """
         try:
             text = os.fsdecode(path)
@@ -65,14 +63,14 @@ class FileLayers:
         return self._followed(found, path) if follow else found
 
     def beside(self, path, folder):
-        """The path that is meant by one relative to an open folder, as far as the system says."""
+        """The full path for a path relative to an open folder, as far as the system reports it."""
         if folder is None or isinstance(path, int):
             return path
         text = os.fsdecode(path)
         return text if os.path.isabs(text) else os.path.join(self.path_of(folder) or os.curdir, text)
 
     def path_of(self, descriptor):
-        """The path of an open file as the script knows it; None where the system does not say."""
+        """The path of an open file as the script knows it; None if the system does not report it."""
         try:
             text = self.native.readlink(f"/proc/self/fd/{descriptor}")
         except (OSError, ValueError):
@@ -80,7 +78,7 @@ class FileLayers:
         return self.virtual(text) if os.path.isabs(text) else None
 
     def virtual(self, path):
-        """The path as the script knows it, for one that may lie in the scratch tree."""
+        """The path as the script knows it, for a path that may be in the scratch tree."""
         if path.startswith(self.tree + os.sep):
             return path[len(self.tree) :]
         return path
@@ -105,14 +103,14 @@ class FileLayers:
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), named)
 
     def _link_at(self, canonical):
-        """The target of the symbolic link that the script sees there; None if there is none."""
+        """The target of the symbolic link that the script sees at this path; None if there is none."""
         try:
             return self.native.readlink(self.locate(canonical) if self.in_use[0] else canonical)
         except (OSError, ValueError):
             return None
 
     def _real_folder(self, path, depth=0):
-        # Links of the run can change at any time, and by other processes.
+        # Links of the run can change at any time, also by other processes.
         if self.in_use[1]:
             return self._virtual_folder(path)
         known = self._folders.get(path)
@@ -134,7 +132,7 @@ class FileLayers:
         return known
 
     def _virtual_folder(self, path):
-        """As ``_real_folder``, with the links of both layers."""
+        """Like ``_real_folder``, but with the links of both layers."""
         waiting = path.strip(os.sep).split(os.sep)[::-1] if path != os.sep else []
         found, links = os.sep, 0
         while waiting:
@@ -156,11 +154,11 @@ class FileLayers:
         return found
 
     def scratch_of(self, canonical):
-        """Where what the run writes to this path lies."""
+        """The place of data that the run writes to this path."""
         return self.tree + canonical
 
     def real_of(self, canonical):
-        """Where the real file system shows what the script sees at this path; None where it was removed."""
+        """The real path of the file that the script sees at this path; None if the script removed it."""
         path, rest = canonical, ""
         while self.moved:
             if path in self.moved:
@@ -175,7 +173,7 @@ class FileLayers:
     # Reading.
 
     def find(self, path, follow=True):
-        """The path to use for reading what the script names by ``path``."""
+        """The path to read from when the script reads ``path``."""
         canonical = self.canonical(path, follow)
         if canonical is None:
             return path
@@ -191,7 +189,7 @@ class FileLayers:
         return os.fsencode(found) if isinstance(path, bytes) else found
 
     def locate(self, canonical):
-        """Where what the script sees at a canonical path really is."""
+        """The real place of the file that the script sees at a canonical path."""
         scratch, real = self.scratch_of(canonical), self.real_of(canonical)
         if real is None:
             return scratch
@@ -201,18 +199,18 @@ class FileLayers:
         return scratch
 
     def exists(self, canonical):
-        """True if the script sees anything there."""
+        """True if the script sees anything at this path."""
         return self.mode_of(self.locate(canonical)) is not None
 
     def is_folder(self, canonical):
-        """True if the script sees a folder there."""
+        """True if the script sees a folder at this path."""
         try:
             return stat.S_ISDIR(self.native.stat(self.locate(self._followed(canonical, canonical))).st_mode)
         except (OSError, ValueError):
             return False
 
     def names_in(self, canonical):
-        """Names in a folder and where each really is, both layers together; None where one layer has it all."""
+        """Names in a folder with their real places, from both layers; None if one layer has them all."""
         scratch, real = self.scratch_of(canonical), self.real_of(canonical)
         moved = {
             os.path.basename(path): at
@@ -240,7 +238,7 @@ class FileLayers:
         return not (self.native.listdir(self.locate(canonical)) if names is None else names)
 
     def mode_of(self, path):
-        """The mode of a real path, links not followed; None where there is nothing."""
+        """The mode of a real path, without following links; None if it does not exist."""
         try:
             return self.native.lstat(path).st_mode
         except (OSError, ValueError):
@@ -248,13 +246,13 @@ class FileLayers:
 
 
 def _shared_bytes(path):
-    """Three bytes that all processes of the run have in common: ranks write to the same tree."""
+    """Three bytes that all processes of the run share, since ranks write to the same tree."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError:
         return mmap.mmap(-1, 3)
     try:
-        # Written and not only reserved: on a full disk a reserved byte would end the process when it is set.
+        # The bytes are written, not only reserved: on a full disk, setting a reserved byte would kill the process.
         if not os.fstat(descriptor).st_size:
             os.write(descriptor, bytes(3))
         return mmap.mmap(descriptor, 3)

@@ -1,4 +1,4 @@
-"""Libraries that open files in native code, past every call of Python's: led through the overlay one by one."""
+"""Redirects libraries that open files in native code, without Python calls, through the overlay one by one."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import urllib.parse
 from .import_hooks import after_import
 
 _COPIED_ON_WRITE_BYTES = 64 << 20
-"""Above this size a file mapped for reading and writing is mapped privately rather than copied."""
+"""A larger file that is mapped for reading and writing is mapped privately instead of copied."""
 
 
 def install(overlay):
-    """Take care of those that are imported already, and of the others when they are."""
+    """Redirect the libraries that are imported already, and the others at their import."""
 
     def lead(module, name, position, *, writes):
-        """The argument of ``module.name`` at this position, or of one of the usual names, is a path."""
+        """Redirect the path argument of ``module.name``, at this position or under one of the usual names."""
         after_import(module, lambda found: _lead(overlay, found, name, position, writes))
 
     for module, name, position, writes in _CALLS:
@@ -55,10 +55,10 @@ _CALLS = (
     ("torchaudio", "save", 0, True),
     ("lmdb", "open", 0, True),
     ("huggingface_hub.file_download", "xet_get", 0, True),
-    # All of PyTorch's savers write by the first, those of scripts excepted.
+    # All savers of PyTorch use PyTorchFileWriter, except those of scripted modules.
     ("torch._C", "PyTorchFileWriter", 0, True),
     ("torch._C", "PyTorchFileReader", 0, False),
-    # Where ranks meet that were given a file for it; the modules hold it under their own names.
+    # Ranks may meet through a file. Two modules hold the class under their own names.
     ("torch.distributed", "FileStore", 0, True),
     ("torch.distributed.rendezvous", "FileStore", 0, True),
 )
@@ -105,7 +105,7 @@ def _lead(overlay, module, name, position, writes):
 
     functools.update_wrapper(led, native, updated=())
     if isinstance(native, type):
-        # Others may derive from the class and ask isinstance: where it can, it stays one.
+        # Other code may derive from the class and call isinstance: the replacement is a class if possible.
         with contextlib.suppress(TypeError):
             members = {
                 "__init__": _leading_init(native, target),
@@ -118,7 +118,7 @@ def _lead(overlay, module, name, position, writes):
 
 
 class _SameClass(type):
-    """Of a class that stands for the one it derives from: instances of that one are its own."""
+    """The metaclass of a class that replaces its base class: instances of the base count as its instances."""
 
     def __instancecheck__(cls, instance):
         stands_for = cls.__dict__.get("_stands_for")
@@ -135,7 +135,7 @@ def _leading_init(native, target):
 
 
 def _led_uri(overlay, uri):
-    """An address of a database as SQLite takes it."""
+    """Redirect the path in a database URI of SQLite."""
     parts = urllib.parse.urlsplit(uri)
     options = urllib.parse.parse_qs(parts.query)
     path = urllib.parse.unquote(parts.path)
@@ -149,7 +149,7 @@ def _led_uri(overlay, uri):
 
 
 def _lead_scripts(overlay, module):
-    """Scripted and traced modules are saved by a method of theirs."""
+    """Redirect the ``save`` method of scripted and traced modules."""
     for name in ("ScriptModule", "ScriptFunction"):
         cls = getattr(module, name, None)
         native = getattr(cls, "save", None)
@@ -165,7 +165,7 @@ def _lead_scripts(overlay, module):
 
 
 def _lead_mapped(overlay, torch):
-    """Storages that are a file: what is written to a shared one is written there."""
+    """Redirect storages that are mapped to a file: writes to a shared storage go to its file."""
     native = torch.UntypedStorage.from_file
 
     def from_file(cls, filename, shared=False, *args, **kwargs):
@@ -198,7 +198,7 @@ def _lead_memmap(overlay, numpy):
 
 
 def _lead_tokenizer(overlay, module):
-    """The fast tokenizers are written by native code into a folder that the script has just made."""
+    """Redirect fast tokenizers, which native code writes into a folder that the script has just created."""
     for name in ("PreTrainedTokenizerFast", "TokenizersBackend"):
         cls = getattr(module, name, None)
         native = getattr(cls, "_save_pretrained", None)

@@ -1,4 +1,4 @@
-"""Effects outside the script's own process: programs that it starts and hosts that it talks to."""
+"""Effects outside the script's own process: programs that it starts and hosts that it connects to."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _HERE = ("localhost", "127.0.0.1", "::1", "0.0.0.0", "::", "")
 
 
 def install(log, *, redirects, local=False):
-    """Watch names being looked up and programs being started; ``local``: refuse every other machine."""
+    """Watch name lookups and program starts; ``local``: refuse connections to every other machine."""
     own = {*_HERE, socket.gethostname()}
     if local:
-        # Libraries that know how to do without ask only once.
+        # With these variables, libraries that can work offline do not retry.
         for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE"):
             os.environ.setdefault(name, "1")
         _refuse_connections(log, own)
@@ -32,13 +32,13 @@ def install(log, *, redirects, local=False):
 
 
 def _refuse_connections(log, own):
-    """Calls on sockets that name another machine; native code that makes its own is not seen here."""
+    """Refuse socket calls to other machines; sockets of native code are not seen here."""
 
     def is_here(address):
         host = address[0] if isinstance(address, tuple) and address else None
         host = os.fsdecode(host) if isinstance(host, (str, bytes)) else host
         if not isinstance(host, str) or host in own:
-            return True  # no address of the Internet, or this machine
+            return True  # not an Internet address, or this machine
         try:
             found = ipaddress.ip_address(host.partition("%")[0])
         except ValueError:
@@ -96,7 +96,7 @@ def _watch_network(log, redirects, local, own):
             log.note("network", name, "allowed")
         found = native(host, *args, **kwargs)
         if local:
-            # This machine may have other addresses than the loopback one.
+            # This machine may have other addresses than the loopback address.
             own.update(str(address[4][0]) for address in found)
         return found
 
@@ -132,7 +132,7 @@ def _watch_programs(log):
 
 
 def _program(args):
-    """The program's name alone: what follows may hold anything."""
+    """The program's name without its arguments, which may contain anything."""
     try:
         first = (
             args.split()[0]

@@ -1,4 +1,4 @@
-"""Changes of files, made in the run's own layer: what it removes only seems gone."""
+"""Makes changes of files in the run's own layer: files that it removes still exist in the real layer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .layers import FileLayers
 
 
 class Overlay(FileLayers):
-    """The ways to change files. With ``redirects`` off they happen for real and are only noted."""
+    """The operations that change files. With ``redirects`` off they are real, and only logged."""
 
     def __init__(self, scratch, policy, log, *, redirects=True):
         super().__init__(scratch, policy)
@@ -21,11 +21,11 @@ class Overlay(FileLayers):
         self.log = log
 
     def for_writing(self, path, *, keeps=False, creates=True, exclusive=False, follow=True):
-        """The path to open for writing; ``keeps``: what is there already stays, ``creates``: or is made."""
+        """The path to open for writing; ``keeps`` preserves the old contents, ``creates`` allows a new file."""
         canonical = self.canonical(path, follow and not exclusive)
         if canonical is None:
             return path
-        # The script's own links are known here alone.
+        # Only this layer knows the script's own links.
         named = canonical if self.in_use[1] else path
         if self.policy.is_open_to_all(canonical):
             return named
@@ -52,7 +52,7 @@ class Overlay(FileLayers):
         return scratch
 
     def diverts(self, canonical, kind):
-        """True if this change is redirected from the real file system; notes it in the log either way."""
+        """True if this change must be redirected; logs the change in either case."""
         if not self.redirects:
             fetched = kind != "removal" and write_policy.is_download()
             self.log.note("download" if fetched else kind, canonical, "allowed")
@@ -64,7 +64,7 @@ class Overlay(FileLayers):
         return True
 
     def _note_written(self, canonical, kind):
-        """In the log; and what a downloader fetches is taken out of the scratch folder later, as it left it."""
+        """Log a redirected change. Unchanged downloads are moved out of the scratch folder later."""
         if kind == "removal":
             self.log.note(kind, canonical, "held back")
             return
@@ -88,7 +88,7 @@ class Overlay(FileLayers):
         return self.native.mkdir(path, mode)
 
     def remove(self, path, call):
-        """``os.remove`` and ``os.rmdir``: ``call`` is the real one."""
+        """``os.remove`` and ``os.rmdir``; ``call`` is the real function."""
         canonical = self.canonical(path)
         if canonical is None or self.policy.is_open_to_all(canonical):
             return call(path)
@@ -108,7 +108,7 @@ class Overlay(FileLayers):
         return None
 
     def remove_all(self, path):
-        """``shutil.rmtree`` of a folder that the script sees; True where it is done."""
+        """``shutil.rmtree`` of a folder that the script sees; True if it is done."""
         canonical = self.canonical(path)
         if canonical is None or self.policy.is_open_to_all(canonical) or not self.is_folder(canonical):
             return False
@@ -131,7 +131,7 @@ class Overlay(FileLayers):
         if self.policy.is_open_to_all(old) and self.policy.is_open_to_all(new):
             return call(source, target)
         if not self.exists(old) or not self.is_folder(os.path.dirname(new)):
-            # Never the real call: what was removed in this layer is still there in the other.
+            # The real call must not run here: a file removed in this layer still exists in the other.
             raise _missing(source, target)
         scratch, real = self.scratch_of(old), self.real_of(old)
         if self.policy.is_open_to_all(old):
@@ -187,7 +187,7 @@ class Overlay(FileLayers):
         if call is not getattr(self.native, "link", None):
             self.in_use[1] = 1
             return call(source, at, *args, **kwargs)
-        # A second name for a file of the person's would be a way to change it: the run gets a copy.
+        # A hard link to a user's file would allow changes of the file: the run gets a copy.
         return self._copy(self.find(source), at)
 
     def make_node(self, path, call, *args, **kwargs):
@@ -202,7 +202,7 @@ class Overlay(FileLayers):
         return call(self.scratch_of(new), *args, **kwargs)
 
     def change(self, path, call, *args, follow=True, **kwargs):
-        """``os.chmod``, ``os.utime`` and their like: done to the run's own files, held back from others."""
+        """``os.chmod``, ``os.utime`` and similar calls: done for the run's own files, suppressed for others."""
         canonical = self.canonical(path, follow)
         if canonical is None or self.policy.is_open_to_all(canonical):
             return call(path, *args, **kwargs)
@@ -214,18 +214,18 @@ class Overlay(FileLayers):
         return None
 
     def change_open(self, descriptor, call, *args, **kwargs):
-        """As ``change``, for an open file."""
+        """Like ``change``, for an open file."""
         path = self.path_of(descriptor)
         if path is None or not os.path.isabs(path) or self.policy.is_open_to_all(path):
             return call(descriptor, *args, **kwargs)
         if self.native.readlink(f"/proc/self/fd/{descriptor}") != path:
-            return call(descriptor, *args, **kwargs)  # it lies in the scratch tree
+            return call(descriptor, *args, **kwargs)  # the file is in the scratch tree
         if self.mode_of(path) is None or not self.diverts(path, "file"):
             return call(descriptor, *args, **kwargs)
         return None
 
     def make_scratch_folder(self, canonical):
-        """The folder in the scratch tree."""
+        """Make the folder in the scratch tree."""
         self._make_folders(self.scratch_of(canonical))
         self.in_use[0] = 1
 
@@ -239,7 +239,7 @@ class Overlay(FileLayers):
                 self.native.mkdir(folder, 0o777)
 
     def _make_real_folder(self, canonical):
-        """A download goes into a folder that so far was made in the scratch tree only."""
+        """Make a real folder, for a download into a folder that exists only in the scratch tree so far."""
         with contextlib.suppress(OSError):
             self._make_folders(canonical)
 
@@ -249,14 +249,14 @@ class Overlay(FileLayers):
         self.in_use[0] = 1
 
     def _check_new(self, canonical, path, target=None):
-        """As the real call would: nothing is there yet, and its folder is."""
+        """Raise an error like the real call if the path exists, or if its folder does not."""
         if self.exists(canonical):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path, None, target)
         if not self.is_folder(os.path.dirname(canonical)):
             raise _missing(path, target)
 
     def _check_kind(self, real, call, path):
-        """As the real call would: a folder is not removed as a file, nor a file as a folder."""
+        """Raise an error like the real call if a folder is removed as a file, or a file as a folder."""
         folder = stat.S_ISDIR(self.mode_of(real) or 0)
         if folder and call is not self.native.rmdir:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)

@@ -1,4 +1,4 @@
-"""Writes that the kernel refused on Skyline's behalf, told apart from those that were never allowed."""
+"""Distinguishes writes that the kernel refused because of Skyline from writes that were never allowed."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _logs = []
 
 
 def begin(folders, log):
-    """From now on the kernel refuses what does not lie in these folders; what is seen of it goes to the log."""
+    """Log refused writes from now on: the kernel refuses writes outside these folders."""
     _logs[:] = [log]
     _open_folders[:] = [folder.rstrip(os.sep) + os.sep for folder in folders]
 
 
 def path_of(error):
-    """The path that an error says could not be written because of us; None where it was something else.
+    """The path of an error for a write that was refused because of Skyline; None for other errors.
 
-    ``access`` does not ask Landlock: what it calls writable and yet was refused, was refused by that.
+    ``access`` ignores Landlock: if it reports a refused path as writable, Landlock refused the write.
     """
     if not _open_folders or not isinstance(error, OSError) or error.errno != errno.EACCES:
         return None
@@ -37,7 +37,7 @@ def path_of(error):
 
 
 def note(error):
-    """List a refused write; gives its path, or None where it was something else."""
+    """Log a refused write; returns its path, or None for other errors."""
     path = path_of(error)
     if path is not None:
         _logs[0].note("file", path, "refused")
@@ -45,7 +45,7 @@ def note(error):
 
 
 def explanation(error):
-    """What to add to the message of an error that ended the script; empty where it has nothing to do with us."""
+    """Text to add to the message of an error that ended the script; empty if Skyline is not the cause."""
     if not _open_folders:
         return ""
     seen = set()

@@ -1,9 +1,9 @@
-"""Keeps what a profiled run does to the world away from the person's files and accounts, and lists it.
+"""Prevents effects of a profiled run on the user's files and accounts, and logs them.
 
 Writes of the script and of libraries go to a scratch folder, and reads find them there. Files that the script
-removes or renames stay. Caches of libraries are written for real; the parent process takes downloads out of the scratch
-folder. Below that is the kernel's lock, where there is one: it holds for native code and for
-programs that the script starts, too.
+removes or renames are unchanged. Caches of libraries are really written; the parent process moves downloads out of
+the scratch folder. In addition, the kernel's lock, if available, also restricts native code and programs that the
+script starts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _WRITABLE = ("/dev/shm", "/tmp/nvidia-mps")
 
 
 class Sandbox:
-    """The scratch folder of a run; ``policy`` is ``redirect``, or ``allow``: everything happens and is noted."""
+    """The sandbox of a run; ``policy`` is ``redirect``, or ``allow``: everything happens, and is logged."""
 
     def __init__(self, folder, script="", policy="redirect", network="open"):
         self._folder = os.path.realpath(folder)
@@ -38,9 +38,9 @@ class Sandbox:
         self._overlay = Overlay(self._folder, self._writes, self.log, redirects=self._redirects)
 
     def install(self):
-        """Patch the ways in which a script reaches the world; it runs afterwards."""
+        """Patch the calls with effects outside the process; call it before the script runs."""
         if self._redirects:
-            # Compiled modules next to the user's sources are files too.
+            # Bytecode files next to the user's sources would be writes too.
             sys.dont_write_bytecode = True
             self._move_temporary_files()
             trackers.hold_back(self._folder, self.log)
@@ -53,7 +53,7 @@ class Sandbox:
         self._lock()
 
     def _lock(self):
-        """Last of all the kernel's lock, and a word to the parent on what holds."""
+        """Set the kernel's lock, as the last step, and report the protection to the parent."""
         if not self._redirects:
             self._tell("off", "allowed by --side-effects")
             return
@@ -61,7 +61,7 @@ class Sandbox:
         if os.environ.get(_SWITCH) == "0":
             self._tell("interception only", f"switched off by {_SWITCH}")
             return
-        # A process that the run started has it from there; each more would count against the kernel's limit.
+        # A process that the run started inherits the lock; further locks would count against the kernel's limit.
         if os.environ.get(_INHERITED) != self._folder:
             try:
                 version = landlock.restrict(granted, _WRITABLE_DEVICES)
@@ -78,10 +78,10 @@ class Sandbox:
                 network = "loopback" if self._local else "open"
                 json.dump({"state": state, "reason": reason, "network": network}, file)
         except OSError:
-            pass  # the profile then says nothing of it
+            pass  # the profile then has no information about the protection
 
     def _move_temporary_files(self):
-        """Temporary files go where they are cleared away: the run ends without its exit handlers."""
+        """Put temporary files into the scratch folder, since the run ends without its exit handlers."""
         compiled = os.path.join(tempfile.gettempdir(), "torchinductor_" + user_name())
         os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", compiled)
         folder = os.path.join(self._folder, "t")
@@ -107,9 +107,9 @@ _MOST_TARGETS = 2000
 class EffectLog:
     """Appends one line of JSON per effect to a file in the scratch folder.
 
-    Forked workers append to the same file, each under its own process id. An effect that repeats is written
-    the first few times and then at every doubling of its count, so that a script that logs each iteration
-    costs next to nothing; the count is therefore a lower bound within a factor of two.
+    Forked workers append to the same file, each with its own process id. A repeated effect is written the first few
+    times and then at every doubling of its count, so that a script that logs in each iteration costs almost nothing.
+    The count is therefore a lower bound within a factor of two.
     """
 
     def __init__(self, folder, opened=os.open, write=os.write, close=os.close):
@@ -122,10 +122,10 @@ class EffectLog:
         self._fetcher = os.getpid()
 
     def note(self, kind, target, outcome):
-        """One effect of ``kind`` on ``target``, and what became of it (see ``skyline.trace.facts``)."""
+        """Log one effect of ``kind`` on ``target`` with its outcome (see ``skyline.trace.facts``)."""
         pid = os.getpid()
         if pid != self._owner:
-            # A forked worker counts its own.
+            # A forked worker counts its own effects.
             self._owner, self._counts = pid, {}
         key = (kind, target, outcome)
         count = self._counts.get(key, 0) + 1
@@ -139,7 +139,7 @@ class EffectLog:
         self._append(LOG_NAME, {**row, "line": line})
 
     def note_fetched(self, path, fetched):
-        """A downloader wrote this file, or (``fetched`` False) something else did after it."""
+        """Log that a downloader wrote this file, or (``fetched`` False) that other code wrote it afterwards."""
         pid = os.getpid()
         if pid != self._fetcher:
             self._fetcher, self._fetched = pid, {}
@@ -151,11 +151,11 @@ class EffectLog:
         text = self._dumps(row) + "\n"
         try:
             path = os.path.join(self._folder, name)
-            # A script can put a pipe in its place, which would hold up whoever opens it.
+            # A script can replace the file by a pipe, which would block an open without O_NONBLOCK.
             descriptor = self._open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK, 0o600)
             try:
                 self._write(descriptor, text.encode("utf-8", "replace"))
             finally:
                 self._close(descriptor)
         except OSError:
-            pass  # no descriptor or no room left: the script's own business goes on
+            pass  # no descriptor or disk space left: the script must go on

@@ -1,4 +1,4 @@
-"""Experiment trackers: switched off by their own means, so that measuring a script makes no run in an account."""
+"""Switches off experiment trackers by their own settings, so that measuring creates no run in an account."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def is_tracker_host(host):
 
 
 def hold_back(scratch, log):
-    """Set every tracker's switch, and note those that the script then imports."""
+    """Set every tracker's switch, and log the trackers that the script imports."""
     for name, value in _SWITCHES.items():
         os.environ[name] = value.replace("{scratch}", scratch)
     for module, name in _NAMES.items():
@@ -46,7 +46,7 @@ def hold_back(scratch, log):
 
 
 def allow(log):
-    """Leave them alone, and note those that the script imports."""
+    """Leave trackers enabled, and log those that the script imports."""
     if os.environ.get("WANDB_MODE") == "disabled":
         return
     for module, name in _NAMES.items():
@@ -55,7 +55,7 @@ def allow(log):
 
 
 def _keep_mlflow_local(mlflow):
-    """An address that the script sets itself would override the switch."""
+    """Disable ``set_tracking_uri``: an address that the script sets would override the switch."""
     mlflow.set_tracking_uri = lambda uri=None: None
 
 
@@ -67,7 +67,7 @@ _FRAMES = 12
 
 
 def hold_profilers(log):
-    """Make the profilers that the script starts record nothing; all their calls go on working."""
+    """Make profilers that the script starts record nothing; all their calls still work."""
     after_import("torch.autograd.profiler", lambda module: _hold_profiler(module, log))
 
 
@@ -75,7 +75,7 @@ def _hold_profiler(module, log):
     real = module.profile
 
     class profile(real):
-        """Starts and stops without doing anything, and then has seen no events."""
+        """A profiler that starts and stops without recording, and has no events."""
 
         def __enter__(self):
             self._prepare_trace()
@@ -83,7 +83,7 @@ def _hold_profiler(module, log):
 
         def _prepare_trace(self):
             self.entered = True
-            # Under one name or the other, by the version of PyTorch.
+            # The name depends on the version of PyTorch.
             self._function_events = self.__dict__["function_events"] = module.EventList([], use_device=None)
             self._function_events._build_tree()
 

@@ -1,4 +1,4 @@
-"""Which writes happen for real while a script is profiled: those to caches. And which ones a download makes."""
+"""Decides which writes are real while a script is profiled (writes to caches), and which belong to downloads."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _CACHE_VARIABLES = (
     "CUDA_CACHE_PATH", "NUMBA_CACHE_DIR", "MPLCONFIGDIR", "PYTHONPYCACHEPREFIX",
 )  # fmt: skip
 _SHARED = ("~/.cache", "~/Library/Caches")
-"""Where all programs of a person keep their caches, browsers and Skyline itself among them."""
+"""Folders with the caches of all programs of a user, including browsers and Skyline itself."""
 _WITHIN_SHARED = (
     "clip", "comgr", "datasets", "flashinfer", "fontconfig", "huggingface", "jax", "kagglehub", "keras",
     "matplotlib", "mesa_shader_cache", "mesa_shader_cache_db", "miopen", "numba", "nvidia", "open_clip",
     "tilelang", "torch", "torch_extensions", "torch_geometric", "triton", "vllm", "whisper",
 )  # fmt: skip
-"""The folders there of the libraries that training scripts use."""
+"""Cache folders in ``_SHARED`` of libraries that training scripts use."""
 _CACHE_FOLDERS = (
     "~/.triton", "~/.nv", "~/.config/matplotlib", "~/.matplotlib", "~/.keras", "~/nltk_data",
     "~/scikit_learn_data",
@@ -50,11 +50,11 @@ _DOWNLOADERS = tuple(
         "tiktoken/",
     )
 )
-"""Places within the folder of installed libraries, or of the standard one."""
+"""Paths within the folder of installed libraries, or of the standard library."""
 _MADE = (("torch", "torch"), ("huggingface", "huggingface_hub"), ("matplotlib", "matplotlib"))
-"""Cache folders that are made in the shared one where they are missing and the library is installed.
+"""Cache folders that are created in the shared folder if they are missing and the library is installed.
 
-Native code looks for its files there, so that they cannot lie in the scratch folder under another path.
+Native code looks for its files there, so that they cannot be in the scratch folder under another path.
 """
 _TRITON = ("~/.triton", "triton")
 _NVIDIA = ("~/.nv", "/dev/nvidiactl")
@@ -64,10 +64,10 @@ _KNOWN_DOWNLOADERS = {}
 
 
 class WritePolicy:
-    """Decides by the place that is written and by who writes there."""
+    """Decides by the written path and by the code that writes."""
 
     def __init__(self, scratch, near):
-        """``near`` are folders of the person's (the script's, the working one): never taken for a cache."""
+        """``near`` are folders of the user (the script's and the working folder), which are never a cache."""
         self._own = (scratch + os.sep, *_DEVICES)
         roots = [os.environ[name] for name in _CACHE_VARIABLES if os.environ.get(name)]
         roots += [os.path.join(shared, name) for shared in _shared() for name in _WITHIN_SHARED]
@@ -82,7 +82,7 @@ class WritePolicy:
         self._prefixes = tuple(root + os.sep for root in self._caches)
 
     def make_caches(self):
-        """Make the cache folders that will be needed, and hold to those that there are; gives them."""
+        """Create the cache folders that will be needed, and return all existing ones; only these count from now on."""
         wanted = [os.environ[name] for name in _CACHE_VARIABLES if os.environ.get(name)]
         wanted += [os.path.join(_shared()[0], name) for name, library in _MADE if _is_installed(library)]
         wanted += [_TRITON[0]] if _is_installed(_TRITON[1]) else []
@@ -96,15 +96,15 @@ class WritePolicy:
         return self._caches
 
     def is_open_to_all(self, path):
-        """Devices and the run's own scratch folder."""
+        """True for devices and for the run's own scratch folder."""
         return path.startswith(self._own)
 
     def is_cache(self, path):
-        """True if a path lies in a folder where libraries keep what they fetch and compile."""
+        """True if a path is in a folder in which libraries store downloads and compiled code."""
         return (path + os.sep).startswith(self._prefixes)
 
     def is_library_cache(self, path):
-        """True if a library keeps its own files there: fonts, compiled kernels, downloaded models."""
+        """True if a library stores its own files there: fonts, compiled kernels, downloaded models."""
         return self.is_cache(path) and not written_by_user()
 
 
@@ -114,7 +114,7 @@ def _shared():
 
 
 def written_by_user():
-    """True if the call came from the person's code, directly or through the standard library only."""
+    """True if the call came from user code, directly or only through the standard library."""
     frame = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
@@ -127,7 +127,7 @@ def written_by_user():
 
 
 def is_download():
-    """True if a library that fetches data or models writes here: nearer up the stack than the person's code."""
+    """True if a library that downloads data or models is on the stack between user code and this write."""
     frame = sys._getframe(1)
     for _ in range(_MOST_FRAMES):
         if frame is None:
@@ -145,9 +145,9 @@ def is_download():
 
 
 def is_downloader(file):
-    """True if a source file belongs to a downloader that is installed; a folder of that name is none."""
+    """True if a source file belongs to an installed downloader; a user's folder with such a name does not count."""
     real = os.path.realpath(file)
-    # The longest first: installed libraries lie within the folder of the standard one.
+    # Longest first, since installed libraries are within the folder of the standard library.
     added = (os.path.realpath(entry) + os.sep for entry in sys.path if entry.endswith(_PACKAGES))
     for prefix in sorted((*user_code.LIBRARY_PREFIXES, *added), key=len, reverse=True):
         if real.startswith(prefix):
@@ -156,7 +156,7 @@ def is_downloader(file):
 
 
 def user_name():
-    """The name that PyTorch's compiler puts into that of its cache folder."""
+    """The user name that PyTorch's compiler uses in the name of its cache folder."""
     import getpass
 
     try:

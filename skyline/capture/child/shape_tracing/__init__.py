@@ -1,1 +1,1 @@
-"""Runs a script on tensors that have a shape and no memory, on a GPU that need not be there."""
+"""Runs a script on tensors with shapes but without memory, on a GPU that need not exist."""

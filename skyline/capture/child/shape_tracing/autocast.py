@@ -1,4 +1,4 @@
-"""Autocast for the GPU by means of the CPU's: the same machinery, with the operators that only the GPU's list has."""
+"""Implements autocast for the GPU with the CPU's autocast, plus the operators that only the GPU's list has."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _IN_FLOAT32 = (
     "cumsum", "cumprod", "linalg_vector_norm", "linalg_matrix_norm", "sum", "sum.dim_IntList",
     "norm.Scalar", "norm.ScalarOpt_dim", "norm.names_ScalarOpt_dim", "binary_cross_entropy_with_logits",
 )  # fmt: skip
-"""Operators that CUDA's autocast computes in float32 and the CPU's leaves alone (PyTorch, autocast_mode.h)."""
+"""Operators that run in float32 in CUDA's autocast, but unchanged in the CPU's (PyTorch, autocast_mode.h)."""
 
 _kept = []
 
@@ -23,9 +23,9 @@ class Autocast:
     """Makes ``autocast("cuda")`` work on virtual tensors."""
 
     def install(self):
-        """Register the operators, and take the CPU's place for the GPU's wherever a script asks."""
+        """Register the operators, and use the CPU's autocast wherever a script requests the GPU's."""
         library = torch.library.Library("aten", "IMPL")
-        _kept.append(library)  # its registrations last as long as it does
+        _kept.append(library)  # its registrations last as long as the object
         key = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
         for name in _IN_FLOAT32:
             packet, _, overload = name.partition(".")

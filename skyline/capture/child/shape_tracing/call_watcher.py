@@ -1,4 +1,4 @@
-"""Calls that what-ifs are about, seen while an iteration is traced without executing it."""
+"""Finds calls that what-ifs may change, while an iteration is traced without executing it."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ _PASSES_ON = ("_no_grad_wrapper", "decorate_context")
 
 
 class CallWatcher:
-    """Notes calls of the person's own code while the tracer records; ``numbered`` gives a frame's line a number.
+    """Notes calls in user code while the tracer records; ``numbered`` returns the number of a frame's line.
 
-    ``in_backward()`` is whether a backward pass is under way: modules that are called again in it are no forward pass.
+    ``in_backward()`` is True in a backward pass: modules that are called again in it are not a forward pass.
     """
 
     def __init__(self, tracer, modules, numbered, in_backward):
@@ -52,7 +52,7 @@ class CallWatcher:
         self.observed_calls = ObservedCalls()
 
     def install(self):
-        """Watch functions that leave no operator of their own; after whatever else stands in their place."""
+        """Watch functions that run no operator of their own; call it after all other replacements of them."""
         for owner in (torch.optim.Optimizer, torch.nn.Module):
             owner.zero_grad = self._watched(owner.zero_grad, "zero_grad", ("set_to_none",))
         torch.Tensor.backward = self._watched(torch.Tensor.backward, "backward")
@@ -65,7 +65,7 @@ class CallWatcher:
             checkpointing.checkpoint = self._watched(checkpointing.checkpoint, "checkpoint")
 
     def forget(self):
-        """Calls seen until now belong to iterations that are not reported."""
+        """Drop the calls seen until now, which belong to iterations that are not reported."""
         self.observed_calls = ObservedCalls()
         self._roots.clear()
 
@@ -78,7 +78,7 @@ class CallWatcher:
         return self.observed_calls
 
     def module_called(self, module, frame, pass_number, is_root):
-        """A module is called from ``frame`` in the forward pass of this number, which begins with a root."""
+        """Note a call of a module from ``frame`` in the forward pass ``pass_number``, which begins with a root."""
         if not self._tracer.recording or self._in_backward():
             return
         own, via = _caller(frame)
@@ -97,13 +97,13 @@ class CallWatcher:
             self._roots.append((pass_number, line, options))
 
     def moved(self, name, tensor, device, copies, non_blocking):
-        """A tensor is asked to go to a device."""
+        """Note a request to move a tensor to a device."""
         if self._tracer.recording and device is not None:
             options = {"non_blocking": non_blocking, "copies": copies, "device": _kind(tensor)}
             self._call(name, sys._getframe(1), **options)
 
     def read(self, tensor, asked):
-        """The numbers of a tensor are needed by a call of the function ``asked``."""
+        """Note that the function ``asked`` reads the numbers of a tensor."""
         if not self._tracer.recording:
             return
         frame = sys._getframe(1)
@@ -148,7 +148,7 @@ class CallWatcher:
 
 
 def _caller(frame):
-    """The person's frame that calls, and the library function in between (None: nothing but plumbing)."""
+    """The calling frame in user code, and the library function in between (None if there is only plumbing)."""
     via = None
     while frame is not None:
         code = frame.f_code
@@ -170,7 +170,7 @@ def _is_plumbing(code):
 
 
 def _inner_names(frame):
-    """Functions of this package's own on the way to what called it, outermost first."""
+    """Names of this package's functions on the stack up to their caller, outermost first."""
     names = []
     while frame is not None and frame.f_code.co_filename.startswith(user_code.FOLDER):
         names.append(frame.f_code.co_name)

@@ -1,4 +1,4 @@
-"""The compiler's place, empty until somebody really wants the compiler: importing it takes a second."""
+"""A placeholder for PyTorch's compiler until code really uses the compiler, since its import takes a second."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ _NAME = "torch._dynamo"
 
 
 class AbsentCompiler(types.ModuleType):
-    """Stands in for ``torch._dynamo``, of which PyTorch's own methods only want to be left alone."""
+    """A placeholder for ``torch._dynamo``, which PyTorch's own methods use only to be excluded from compilation."""
 
     def __init__(self):
         super().__init__(_NAME)
 
     def disable(self, fn=None, recursive=True, **_):
-        """Nothing compiles: the function is as it should be already."""
+        """Return the function unchanged: nothing compiles."""
         return fn if fn is not None else lambda given: given
 
     def graph_break(self, *_, **__):
-        """Nothing is traced by a compiler."""
+        """Do nothing: no compiler traces the code."""
 
     def is_compiling(self):
-        """Never."""
+        """Always False."""
         return False
 
     def __getattr__(self, name):
@@ -35,7 +35,7 @@ class AbsentCompiler(types.ModuleType):
 
 
 def install():
-    """Take the compiler's place, unless it is imported already."""
+    """Install the placeholder, unless the compiler is imported already."""
     if _NAME not in sys.modules:
         sys.modules[_NAME] = torch._dynamo = AbsentCompiler()
 

@@ -1,4 +1,4 @@
-"""A GPU as far as a script can ask for one: what ``torch.cuda`` and its neighbours answer."""
+"""A simulated GPU for queries of a script: the answers of ``torch.cuda`` and related modules."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _TELLING = (
     "get_device_properties",
     "is_bf16_supported",
 )
-"""Questions that GPUs answer differently."""
+"""Queries whose answers differ between GPUs."""
 _NOT_THEIRS = (
     os.path.dirname(torch.__file__) + os.sep,
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,
@@ -56,7 +56,7 @@ class Properties:
 
 
 class Stream:
-    """A stream that everything is in anyway; also stands for an event."""
+    """The only stream, to which all work belongs; also used as an event."""
 
     device = GPU
     cuda_stream = 0
@@ -91,7 +91,7 @@ class Stream:
 
 
 class LegacyType:
-    """``torch.cuda.FloatTensor`` and its like: called, it makes a tensor on the GPU."""
+    """``torch.cuda.FloatTensor`` and similar types: a call makes a tensor on the GPU."""
 
     def __init__(self, name, dtype):
         self.__name__ = name
@@ -108,19 +108,19 @@ class LegacyType:
 
 
 class _Generator(torch.Generator):
-    """A generator on whatever device is asked for, in truth on the host."""
+    """A generator for any device, which is actually on the host."""
 
     def __new__(cls, device="cpu"):
         return super().__new__(cls, device="cpu")
 
 
 def _nothing():
-    """A function that does nothing; each is another, as the compiler's tables do not allow one in two places."""
+    """A new function that does nothing; the compiler's tables do not allow one function in two places."""
     return lambda *_, **__: None
 
 
 class Facade:
-    """Puts the answers of one GPU in the place of PyTorch's."""
+    """Replaces PyTorch's answers by those of one GPU."""
 
     def __init__(self, tracer, gpu):
         self._tracer = tracer
@@ -129,7 +129,7 @@ class Facade:
         self.asked = set()
 
     def install(self):
-        """Patch; the script runs afterwards."""
+        """Patch PyTorch; call it before the script runs."""
         self._queries()
         self._memory()
         self._streams()
@@ -144,7 +144,7 @@ class Facade:
         install_device_type()
 
     def install_everywhere(self):
-        """Rules that also hold while a CPU is traced: nothing compiles, nothing trains in other processes."""
+        """Patch what also applies when a CPU is traced: nothing compiles, nothing trains in other processes."""
         torch.compile = self._not_compiled
         torch.jit.script = _unchanged
         torch.jit.trace = _unchanged
@@ -220,12 +220,12 @@ class Facade:
             accelerator.synchronize = lambda *_: self._tracer.wait()
         torch.backends.cuda.is_built = lambda: True
         if not hasattr(torch._C, "_cuda_getCurrentRawStream"):
-            # The compiler, which libraries import, asks for it where there is a GPU.
+            # The compiler, which libraries import, needs this function if there is a GPU.
             torch._C._cuda_getCurrentRawStream = lambda *_: 0
         torch._C._nn._parse_to = _parsed(torch._C._nn._parse_to)
 
     def _noted(self, name, answer):
-        """The answer, with a note that somebody else than PyTorch or Skyline wanted it."""
+        """A wrapper of the answer that notes calls from code other than PyTorch and Skyline."""
 
         def noted(*args, **kwargs):
             if not sys._getframe(1).f_code.co_filename.startswith(_NOT_THEIRS):
@@ -268,7 +268,7 @@ class Facade:
         cuda = torch.cuda
 
         class OwnStream(Stream):
-            """Made by the script, which may also ask whether something is one, or write it in an annotation."""
+            """The class that the script sees: it may create streams, call isinstance, or use it as an annotation."""
 
             def __init__(self, *_, **__):
                 super().__init__(tracer)
@@ -288,7 +288,7 @@ class Facade:
 
 
 def _as_on_processors():
-    """Optimizers go over parameters one by one there by default."""
+    """Make optimizers process parameters one by one, which is the default on processors."""
     for name in ("torch.optim.optimizer", "torch.optim.swa_utils"):
         module = sys.modules.get(name)
         if hasattr(module, "_get_foreach_kernels_supported_devices"):
@@ -300,12 +300,12 @@ def _unchanged(thing=None, *_, **__):
 
 
 def _stepped(self, optimizer, optimizer_state, *args, **kwargs):
-    """Gradient scaling without numbers finds no infinite ones."""
+    """Always step: gradient scaling without numbers finds no infinite gradients."""
     return optimizer.step(*args, **kwargs)
 
 
 def _fused_attention(attention):
-    """The GPU's fused kernel takes dropout, and one mask for all samples; the CPU's, which stands in, would not."""
+    """Adapt arguments: the GPU's fused kernel supports dropout and one mask for all samples, the CPU's does not."""
 
     def scaled_dot_product_attention(
         query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False
@@ -329,7 +329,7 @@ def _fused_attention(attention):
 
 
 def _fused_dropout(dropout):
-    """The GPU draws and applies its mask in one kernel, and keeps one byte for each element."""
+    """Use the operator of the GPU, which draws and applies the mask in one kernel and stores one byte per element."""
 
     def fused(inputs, p, train):
         if train and 0 < p < 1 and isinstance(inputs, VirtualTensor) and inputs.on_gpu:
@@ -352,7 +352,7 @@ def _default_type(set_default):
 
 
 def _grouped(group):
-    """Groups of tensors under the device where they say they are."""
+    """A wrapper that groups virtual tensors under the device that they report."""
 
     def grouped(*args, **kwargs):
         found = {}
@@ -378,7 +378,7 @@ _device = torch.device
 
 
 class _DeviceType(type):
-    """Its only class stands for the real type, whose objects are its objects too; it makes none of its own."""
+    """The metaclass of a class that replaces ``torch.device``: calls create real devices, which are its instances."""
 
     def __call__(cls, *args, **kwargs):
         asked = args[0] if args else kwargs.get("device")
@@ -403,7 +403,7 @@ class _DeviceType(type):
 
 
 def install_device_type():
-    """Put it in the place of ``torch.device``; devices can still be pickled."""
+    """Replace ``torch.device``; devices can still be pickled."""
     facade = _DeviceType("device", (), {"__module__": "torch", "__doc__": _device.__doc__, "__slots__": ()})
     copyreg.pickle(_device, lambda device: (facade, (str(device),)))
     torch.device = facade

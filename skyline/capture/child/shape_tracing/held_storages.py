@@ -1,4 +1,4 @@
-"""Which blocks of memory are held, and how many bytes that makes, at every moment."""
+"""Tracks the blocks of memory that are held, and their total bytes, at any time."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import weakref
 import torch
 
 _GRANULE = 512
-"""PyTorch's CUDA allocator gives out multiples of this."""
+"""PyTorch's CUDA allocator allocates multiples of this many bytes."""
 
 
 class StorageBlock:
-    """One block: its size, where it lies, and a number that stands for its address."""
+    """One block: its size, its device, and a number as its address."""
 
     __slots__ = ("address", "on_gpu", "size_bytes", "stale", "watch")
 
@@ -24,7 +24,7 @@ class StorageBlock:
 
 
 class StorageLedger:
-    """Follows storages from their first sight to their end; ``on_change(block, sign)`` hears of both."""
+    """Follows storages from their first use to their end; ``on_change(block, sign)`` is called at both."""
 
     def __init__(self, on_change):
         self._blocks = {}
@@ -34,7 +34,7 @@ class StorageLedger:
         self.peak_bytes = {True: 0, False: 0}
 
     def take(self, tensor, on_gpu):
-        """Note the memory behind a tensor, unless it is known already."""
+        """Add the memory of a tensor, unless it is known already."""
         if tensor.layout is not torch.strided:
             raise NotImplementedError("sparse tensors cannot be traced without computing them")
         storage = tensor.untyped_storage()
@@ -54,11 +54,11 @@ class StorageLedger:
             self._on_change(block, 1)
 
     def block(self, tensor):
-        """The block behind a tensor, or None."""
+        """The block of a tensor, or None."""
         return self._blocks.get(tensor.untyped_storage()._cdata)
 
     def mark(self):
-        """Count the peaks from here on."""
+        """Reset the peaks to the present memory."""
         self.peak_bytes = dict(self.live_bytes)
 
     def _freed(self, key):

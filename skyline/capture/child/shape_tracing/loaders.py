@@ -1,4 +1,4 @@
-"""Data loaders while shapes are traced: read in the script's own process, really, and timed by line."""
+"""Data loaders while shapes are traced: batches are really read, in the script's own process, and timed by line."""
 
 from __future__ import annotations
 
@@ -20,41 +20,41 @@ from .. import user_code
 from .virtual import VirtualTensor
 
 _SLOW_S = 0.25
-"""Of a batch that takes longer than this no further samples are read, and of later ones only the fewest."""
+"""If a batch takes longer, no more of its samples are read, and only ``_SAMPLES`` of each later batch."""
 _SAMPLES = 8
-"""The fewest that are read."""
+"""Minimum number of samples that are read."""
 _PREFETCHED = 2
-"""Batches that each worker fetches ahead by default (PyTorch, torch.utils.data)."""
+"""Default number of batches that each worker fetches ahead (PyTorch, torch.utils.data)."""
 _READ = "read a batch"
 
 
 class Loaders:
-    """Changes how loaders read; ``shortened`` is true if samples were repeated instead of read.
+    """Changes how loaders read batches; ``shortened`` is true if samples were repeated instead of read.
 
-    Batches are read without being traced, and timed: the model is virtual, its data are real. A data set that works
-    on tensors of the GPU cannot be read that way and is traced like the rest of the script.
+    Batches are read without tracing, and timed: the model is virtual, its data are real. A data set that uses tensors
+    on the GPU cannot be read in this way, and is traced like the rest of the script.
     """
 
     def __init__(self, tracer):
         self.shortened = False
         self.repeated = []
-        """As ``skyline.trace.facts``, by the nominal time of the trace."""
+        """Rows of ``skyline.trace.facts.RepeatedRead``, with nominal times of the trace."""
         self.timed = []
-        """As ``skyline.trace.facts``."""
+        """Rows of ``skyline.trace.facts.TimedRead``."""
         self.untimed = 0
-        """Batches of the recorded iteration whose time is unknown."""
+        """Number of batches in the recorded iteration whose time is unknown."""
         self._tracer = tracer
         self._reads = {}
         self._slow = set()
 
     def forget(self):
-        """An iteration is recorded again."""
+        """Drop the reads so far: an iteration is recorded again."""
         self.repeated.clear()
         self.timed.clear()
         self.untimed = 0
 
     def install(self):
-        """Patch the loader before the script makes one."""
+        """Patch the loader; call it before the script creates one."""
         init = loading.DataLoader.__init__
         signature = inspect.signature(init)
 
@@ -62,7 +62,8 @@ class Loaders:
             given = signature.bind(loader, *args, **kwargs)
             arguments = given.arguments
             workers = arguments.get("num_workers") or 0
-            # By the names of ``skyline.trace.LoaderFact``. Set before the loader is observed, at its constructor's end.
+            # The names are those of ``skyline.trace.LoaderFact``. This is set before the end of the constructor, at
+            # which the loader is observed.
             loader._skyline_asked = {
                 "num_workers": workers,
                 "pin_memory": bool(arguments.get("pin_memory")),
@@ -82,7 +83,7 @@ class Loaders:
         in_turn.fetch = self._fetched(in_turn.fetch, again=False)
 
     def _fetched(self, fetch, *, again):
-        """``again``: a batch that could not be read without tracing can be read once more."""
+        """A wrapper of ``fetch``. ``again``: a batch that cannot be read without tracing can be read a second time."""
 
         def fetched(fetcher, indices):
             key = id(fetcher.dataset), len(indices) if fetcher.auto_collation else 1
@@ -108,7 +109,7 @@ class Loaders:
         return fetched
 
     def _read(self, fetch, fetcher, indices):
-        """The batch, the number of its samples for each that was read, and the seconds that a whole batch takes."""
+        """The batch, the ratio of its samples to those that were read, and the seconds for a whole batch."""
         dataset = fetcher.dataset
         began, started = _now_s(), time.perf_counter()
         if (
@@ -132,7 +133,7 @@ class Loaders:
         return batch, times, read_s * times + _now_s() - began - read_s
 
     def _timed(self, fetch, fetcher, indices, reads):
-        """The batch, read where nothing is traced; None where that is impossible, as with tensors of the GPU."""
+        """The batch, read without tracing; None if that is impossible, as with tensors on the GPU."""
         shares = LineShares()
         try:
             with _disable_current_modes(), torch._C.DisableTorchFunction(), _one_thread():
@@ -144,7 +145,7 @@ class Loaders:
         except StopIteration:
             raise
         except Exception:
-            # The error of the script's own code is raised when the batch is read again.
+            # An error in the script's own code will be raised when the batch is read again.
             batch = None
         if batch is None or not _is_ordinary(batch):
             reads.failed, reads.tried = True, False
@@ -154,7 +155,7 @@ class Loaders:
         return batch
 
     def _record(self, reads, batch):
-        """Records of a read batch: its time by the lines on which it is spent."""
+        """Record a read batch, with its time divided by line."""
         here = self._tracer.places.current()
         total = sum(reads.lines.values())
         shares = {line: count / total for line, count in reads.lines.items()} or {here.line: 1.0}
@@ -185,7 +186,7 @@ class _Reads:
 
 @contextmanager
 def _one_thread():
-    """With one thread for each operator, as in a worker process."""
+    """Use one thread for each operator, as in a worker process."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -195,7 +196,7 @@ def _one_thread():
 
 
 def _now_s():
-    """A clock of this thread that stands still while other programs have the processor, if the system tells."""
+    """A clock that excludes the time in which this thread waits for a processor, if the system reports that."""
     try:
         with open("/proc/thread-self/schedstat") as file:
             queued_s = int(file.read().split()[1]) * 1e-9
@@ -205,7 +206,7 @@ def _now_s():
 
 
 def _is_ordinary(batch):
-    """True if all tensors of a batch lie in the host's memory."""
+    """True if all tensors of a batch are in the host's memory."""
     return all(
         not isinstance(leaf, VirtualTensor)
         and (not isinstance(leaf, torch.Tensor) or leaf.device.type == "cpu")
@@ -238,17 +239,17 @@ class LineShares:
         self._thread.start()
 
     def stop(self):
-        """End the sampling; the counts stay."""
+        """Stop sampling; the counts are kept."""
         self._over.set()
         self._thread.join()
 
     def counts(self, places):
-        """Samples by the number of the line in ``places``; empty if the time was too short for any."""
+        """Number of samples by line number in ``places``; empty if the time was too short for any."""
         return Counter({places.number_of(code, line): count for (code, line), count in self._seen.items()})
 
     def _watch(self, watched):
         while not self._over.wait(_EVERY_S):
-            # A frame keeps its variables alive: no reference to it outlives the sample.
+            # A frame keeps its variables alive, so that no reference to it may outlive the sample.
             frame = sys._current_frames().get(watched)
             while frame is not None and not user_code.is_user_file(frame.f_code.co_filename):
                 frame = frame.f_back

@@ -1,4 +1,4 @@
-"""Modules as the trace needs them: which one runs, what it is called, and how it moves to another device."""
+"""Facts about modules for the trace: the running module, its name, and its moves to another device."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from .virtual import VirtualTensor, meta_like
 
 
 class Modules:
-    """Follows the calls of modules, and gives parameters no memory from their birth on.
+    """Follows the calls of modules, and makes parameters virtual at their creation.
 
-    ``replay`` decides about calls of a root module (see ``Evaluation``).
+    ``evaluation`` handles calls of root modules in evaluation mode (see ``Evaluation``).
     """
 
     def __init__(self, tracer, evaluation):
@@ -33,7 +33,7 @@ class Modules:
         torch.nn.Parameter.__new__ = staticmethod(self._born(torch.nn.Parameter.__new__))
 
     def innermost(self):
-        """The module that runs, or None."""
+        """The innermost running module, or None."""
         return self._running[-1] if self._running else None
 
     def path(self, module):
@@ -52,12 +52,12 @@ class Modules:
         return self._owners.get(id(parameter))
 
     def parameters(self):
-        """The parameters of all modules that were called by the script itself, with their modules' own."""
+        """The parameters of all modules that the script itself called, including those of submodules."""
         return [parameter for root in self._roots.values() for parameter in root.parameters()]
 
     def named(self):
-        """Pairs of a path and a module, of all modules that were called by the script itself."""
-        # Outer modules first: one that the script calls by itself may also be part of another.
+        """Pairs of a path and a module, for all modules that the script itself called and their submodules."""
+        # Outer modules come first: a module that the script calls directly may also be part of another one.
         sizes = {id(root): sum(1 for _ in root.modules()) for root in self._roots.values()}
         for root in sorted(self._roots.values(), key=lambda root: -sizes[id(root)]):
             yield from root.named_modules(prefix=type(root).__name__)
@@ -107,7 +107,7 @@ def _has_numbers(data):
 
 
 def _moved(original):
-    """``nn.Module._apply`` under which a parameter stays the same object wherever it goes."""
+    """A replacement of ``nn.Module._apply`` in which a parameter stays the same object on every device."""
 
     def _apply(self, fn, recurse=True):
         if recurse:

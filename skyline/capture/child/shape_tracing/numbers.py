@@ -1,4 +1,4 @@
-"""Numbers of virtual tensors: kept where the script put them in, ones where it would have had to compute them."""
+"""Numbers of virtual tensors: known if the script provided them, ones if they would have to be computed."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def known(tensor, ledger):
 
 
 def keep(tensor):
-    """True for a tensor so small that its numbers are kept."""
+    """True if a tensor is small enough to keep its numbers."""
     return tensor.numel() <= _MOST_KNOWN
 
 
 def computed(func, args, kwargs, ledger):
-    """The real result of an operator all of whose arguments are known, or None."""
+    """The real result of an operator if the numbers of all its arguments are known, or None."""
     real = _KnownTensors(ledger)
     arguments = real.take(args)
     options = {name: real.take(value) for name, value in kwargs.items()}
@@ -40,7 +40,7 @@ def computed(func, args, kwargs, ledger):
 
 
 def guess(dtype):
-    """The number read from a tensor whose numbers are not known: one, and false for a truth value."""
+    """The number to read from a tensor whose numbers are unknown: one, or False for booleans."""
     if dtype is torch.bool:
         return False
     if dtype.is_complex:
@@ -49,7 +49,7 @@ def guess(dtype):
 
 
 class _KnownTensors:
-    """Swaps tensors for their numbers; ``missing`` tells that one has none."""
+    """Replaces virtual tensors by their numbers; ``missing`` is True if one has none."""
 
     def __init__(self, ledger):
         self._ledger = ledger

@@ -1,4 +1,4 @@
-"""On whose behalf an operator runs: the line, the module and the phase, also for backward work."""
+"""Attributes operators to a line, a module and a phase, also in backward passes."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import torch
 from .. import user_code
 
 _ACCUMULATES = 1 << 62
-"""Nodes that add up a parameter's gradient have a number beyond any that is counted."""
+"""Nodes that accumulate a parameter's gradient have a higher sequence number than any counted one."""
 
 
 class Attribution:
-    """The lines that are responsible for one operator.
+    """The line, module and phase to which an operator belongs.
 
-    ``call_lines`` holds the line of every frame that may turn out to be the one with the training loop.
+    ``call_lines`` has the line of every frame that may turn out to contain the training loop.
     """
 
     __slots__ = ("call_lines", "line", "module", "phase", "root_call")
@@ -29,12 +29,12 @@ class Attribution:
         self.root_call = root_call
 
     def on(self, line):
-        """The same on another line."""
+        """A copy on another line."""
         return Attribution(line, self.call_lines, self.module, self.phase, self.root_call)
 
 
 class Attributor:
-    """Tells the place of the operator that runs now."""
+    """Finds the attribution of the current operator."""
 
     def __init__(self, observer, modules):
         self._observer = observer
@@ -46,11 +46,11 @@ class Attributor:
         self._paths = {}
 
     def follow(self, frames):
-        """From here on, note the lines on which these frames of the person's stand."""
+        """Note the current lines of these frames of user code from now on."""
         self._loops = frozenset(map(id, frames))
 
     def current(self):
-        """The place of the operator that runs now."""
+        """The attribution of the current operator."""
         line, call_lines = self._stand(sys._getframe(2))
         part = self._observer.current_part()
         if part == "backward":
@@ -62,11 +62,11 @@ class Attributor:
         return Attribution(line, call_lines, self._module(module), phase, self._modules.root_calls)
 
     def made(self, record):
-        """The operator of this record made the newest node of the backward graph, unless an earlier one did."""
+        """Note that the operator of this record created the newest backward node, unless an earlier one did."""
         self._forward.setdefault(torch.autograd._get_sequence_nr() - 1, record)
 
     def forget(self):
-        """Records of earlier iterations are no cause any more."""
+        """Drop the records of earlier iterations, which can no longer cause backward work."""
         self._forward.clear()
 
     def lines(self):
@@ -109,7 +109,7 @@ class Attributor:
         return line, call_lines
 
     def number(self, frame):
-        """The index of the line on which a frame of the person's stands."""
+        """The index of the current line of a frame of user code."""
         return self.number_of(frame.f_code, user_code.line_number(frame))
 
     def number_of(self, code, line):

@@ -1,4 +1,4 @@
-"""The rows of the traced iteration, as of ``skyline.trace.Trace``. Times are nominal: one record, one tick."""
+"""The rows of the traced iteration, as in ``skyline.trace.Trace``. Times are nominal: each record takes one tick."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ STREAM = "gpu:0"
 LAUNCH = "cudaLaunchKernel"
 COPY = "cudaMemcpyAsync"
 WAIT = "cudaStreamSynchronize"
-"""Calls of the CUDA runtime by the names that a recording on a GPU has for them."""
+"""Names of calls of the CUDA runtime, as in a recording on a GPU."""
 
 _SCRATCH = ("grad", "root_call")
 
 
 def _dimensions(value):
-    """Arguments with the dimensions of tensors in their place."""
+    """The arguments with tensors replaced by their dimensions."""
     if isinstance(value, torch.Tensor):
         return tuple(value.shape)
     if isinstance(value, (list, tuple)):
@@ -40,17 +40,17 @@ class RecordRows:
 
     @property
     def now_us(self):
-        """The nominal time."""
+        """The nominal time in µs."""
         return self._now
 
     def host(self, name, place, shape=-1, count=0, kind="operator"):
-        """Work of the script's own thread."""
+        """Add work of the script's own thread."""
         return self._add(
             name, "data" if place.phase == "data" and kind == "operator" else kind, place, shape, count
         )
 
     def device(self, name, place, shape, count, call=LAUNCH, kind="kernel", waits=False):
-        """Work on the GPU and the call that launched it; ``waits``: the call comes back when it is done."""
+        """Add work on the GPU and the call that launches it; ``waits``: the call returns when the work is done."""
         self._correlation += 1
         launch = self._add(call, "runtime", place, -1, 0, self._correlation)
         kernel = self._row(name, kind, place, shape, count, self._correlation)
@@ -62,7 +62,7 @@ class RecordRows:
         return launch
 
     def changed(self, block, sign, place):
-        """A block was taken (+1) or given back (-1)."""
+        """Add the allocation (+1) or the release (-1) of a block."""
         record = self.latest
         self._allocations.append(
             (self._now, sign * block.size_bytes, block.address, block.on_gpu, place, record)
@@ -71,8 +71,8 @@ class RecordRows:
     def shape(self, name, counted_as, ins, outs, args, moved, layout=""):
         """The index of an operator's shapes, and its arithmetic.
 
-        ``counted_as`` is the operator whose arguments these are; ``moved`` is the bytes it reads and writes,
-        ``layout`` how its images lie in memory.
+        ``counted_as`` is the operator to which the arguments belong, ``moved`` the number of bytes that it reads and
+        writes, ``layout`` the memory layout of its images.
         """
         key = (name, tuple(ins), tuple(outs), moved, layout)
         found = self._shapes.get(key)
@@ -82,19 +82,19 @@ class RecordRows:
             else:
                 count = flops.count(counted_as, _dimensions(args)) if flops.is_known(counted_as) else 0
             if name == "aten::convolution_backward" and not (args[10][0] and args[10][1]):
-                count //= 2  # the first layer's input, say, needs no gradient
+                count //= 2  # for example, the first layer's input needs no gradient
             found = self._shapes[key] = (len(self._shapes), count)
         return found
 
     def trained(self):
-        """Numbers of the forward passes into which a gradient came back."""
+        """Numbers of the forward passes that have a backward pass."""
         return {record["root_call"] for record in self._records if record["grad"]}
 
     def trace(self, places, on_gpu, loop):
-        """The whole as a dictionary.
+        """The traced iteration as a dictionary.
 
-        Allocations are those of the device that the script trains on, with the number of a module; ``loop`` is
-        the frame with the loop.
+        Allocations are those on the device on which the script trains, with the number of a module. ``loop`` is the
+        frame with the training loop.
         """
         lines = places.lines()
         for record in self._records:

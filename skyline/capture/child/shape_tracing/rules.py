@@ -1,4 +1,4 @@
-"""Operators whose result has a shape that depends on numbers, or that PyTorch has no shape rule for."""
+"""Shape rules for operators whose result shape depends on numbers, or for which PyTorch has no rule."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _MOST_REAL_BYTES = 1 << 28
 
 
 class CannotFollow(RuntimeError):
-    """The script does what tracing cannot do; it would have gone on without us."""
+    """The script does something that cannot be traced; it would have worked without Skyline."""
 
     def __init__(self, message, hint):
         super().__init__(message)
@@ -18,11 +18,11 @@ class CannotFollow(RuntimeError):
 
 
 _SPARSE = {"aten::embedding": 4, "aten::_embedding_bag": 5}
-"""Where, among the arguments, an operator is asked for a gradient of which most is not stored."""
+"""Position of the argument that requests a sparse gradient, by operator."""
 
 
 def refuse_sparse_gradient(name, args):
-    """Say at the line that looks up rows, and not where PyTorch works backward, what cannot be followed."""
+    """Refuse a sparse gradient at the line of the lookup, instead of later in the backward pass."""
     position = _SPARSE.get(name)
     if position is None or len(args) <= position or args[position] is not True:
         return
@@ -42,7 +42,7 @@ def _meta(shape, dtype):
 
 
 def _nonzero(args, kwargs):
-    # Half of the elements: what a script picks out is neither nothing nor everything.
+    # Half of the elements is assumed: a script usually selects neither none nor all of them.
     return _meta((max(1, args[0].numel() // 2), args[0].dim()), torch.int64)
 
 
@@ -53,7 +53,7 @@ def _masked_select(args, kwargs, known=None):
 
 
 def _index(args, kwargs, known=None):
-    """Truth values as an index become as many whole numbers as there are true ones, half of them if not known."""
+    """Replace a boolean mask by as many integer indices as it has true values; half of all if unknown."""
     indices = []
     for index in args[1]:
         if index is not None and _is_mask(index):
@@ -69,9 +69,10 @@ def _is_mask(index):
 
 
 def picked_by_masks(name, args, known):
-    """The number of elements that the masks of an operator pick, where the numbers of one are known; else None.
+    """The number of elements that the masks of an operator select, if the numbers of one are known; else None.
 
-    ``known`` gives the numbers of a tensor, or None. Several masks pick equally many: their indices go together.
+    ``known`` returns the numbers of a tensor, or None. Several masks select the same number, since their indices are
+    paired.
     """
     masks = ()
     if name == "aten::index":
@@ -124,7 +125,7 @@ def _rnn_layer_backward(args, kwargs):
 
 
 def _rnn_layer(args, kwargs):
-    """Memory that the GPU's library keeps for backward work: four gates, the cell and the output of each step."""
+    """The results on a GPU, whose library stores four gates, the cell and the output of each step for backward."""
     inputs, hidden, train = args[0], args[5], args[15]
     steps, batch = inputs.shape[:2]
     size = hidden.shape[-1]
@@ -138,7 +139,7 @@ def _rnn_layer(args, kwargs):
 
 
 def _convolution(args, kwargs):
-    """A GPU's convolution gives images channels last where its input or its weights are."""
+    """The result on a GPU: images are channels last if the input or the weights are."""
     made = torch.ops.aten.convolution.default(*args, **kwargs)
     if made.dim() == 4 and any(_channels_last(one) for one in args[:2]):
         return torch.empty(made.shape, dtype=made.dtype, device="meta", memory_format=torch.channels_last)
@@ -162,11 +163,11 @@ _DATA_DEPENDENT = {
 _OWN = {"aten::mkldnn_rnn_layer_backward": _rnn_layer_backward}
 _OWN_ON_GPU = {**_OWN, "aten::mkldnn_rnn_layer": _rnn_layer, "aten::convolution": _convolution}
 _ON_ZEROS = frozenset(("aten::mkldnn_rnn_layer",))
-"""Operators of the CPU whose memory only they themselves know."""
+"""CPU operators with internal memory, which must be executed (on zeros) to find their shapes."""
 
 
 def data_dependent(name, args):
-    """The rule of an operator whose result's shape cannot be known, or None. Such an operator waits for the GPU."""
+    """The rule for an operator whose result shape depends on numbers, or None. Such an operator waits for the GPU."""
     if name == "aten::repeat_interleave" and len(args) > 1:
         return None
     if name in ("aten::index", "aten::index_put_", "aten::index_put", "aten::_index_put_impl_"):
@@ -177,14 +178,14 @@ def data_dependent(name, args):
 
 
 class Rules:
-    """Finds the shapes of results, and remembers them: a network calls the same operators over and over."""
+    """Finds the shapes of results, and caches them: a network calls the same operators many times."""
 
     def __init__(self, for_gpu):
         self._own = _OWN_ON_GPU if for_gpu else _OWN
         self._remembered = {}
 
     def shaped(self, func, one, args, kwargs):
-        """The operator on tensors without memory: by PyTorch's shape rule, or ours, or the operator on zeros."""
+        """The result of an operator without memory, by PyTorch's shape rule, by our rule, or by execution on zeros."""
         if one.views:
             return self._found(func, one.name, args, kwargs)
         tensors = []
@@ -222,7 +223,7 @@ class Rules:
 
 
 class _SameArgument:
-    """A result that is the argument of this number."""
+    """A result that is the argument with this number."""
 
     __slots__ = ("number",)
 
@@ -240,7 +241,7 @@ class _New:
 
 
 class _Value:
-    """A result that is no tensor."""
+    """A result that is not a tensor."""
 
     __slots__ = ("value",)
 
@@ -258,7 +259,7 @@ def _signature(value, tensors):
 
 
 def _template(result, tensors, storages):
-    """How to make the result again; None where that is not safe because it shares memory."""
+    """A template to create the result again; None if that is unsafe because the result shares memory."""
     if isinstance(result, torch.Tensor):
         for number, tensor in enumerate(tensors):
             if tensor is result:

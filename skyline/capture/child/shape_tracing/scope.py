@@ -1,4 +1,4 @@
-"""Which call of PyTorch's the script is in: where it asks for a tensor to go, and whether it is GPU work."""
+"""Tracks the current PyTorch call of the script: the target of moved tensors, and if it is GPU work."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _FROM_NUMBERS = (torch.tensor, torch.as_tensor, torch.asarray)
 
 
 class TensorScope(TorchFunctionMode):
-    """Carries out what moves tensors, and remembers the call that is under way.
+    """Carries out calls that move tensors, and tracks the current call.
 
-    ``target`` is where the copy that is being made goes (True: the GPU), None outside of copies.
+    ``target`` is the target of the current copy (True: the GPU), None outside of copies.
     """
 
     def __init__(self, in_backward):
@@ -51,19 +51,19 @@ class TensorScope(TorchFunctionMode):
             self._calls.pop()
 
     def inside_gpu_work(self):
-        """True while the current call works on tensors of the GPU."""
+        """True if the current call works on tensors on the GPU."""
         return self._calls[-1][1] if self._calls else self._in_backward()
 
     def asks_for_truth(self):
-        """True if the script asks for the truth value of a tensor."""
+        """True if the script reads the truth value of a tensor."""
         return self.asked() in _TRUTH
 
     def asked(self):
-        """The name of the call under way, empty outside of any."""
+        """The name of the current call; empty outside of calls."""
         return getattr(self._calls[-1][0], "__name__", "") if self._calls else ""
 
     def move(self, tensor, device, dtype=None, copy=False):
-        """The tensor on another device; itself where it is there already."""
+        """The tensor on another device; the tensor itself if it is already there."""
         there = device is not None and device.type == "cuda"
         here = isinstance(tensor, VirtualTensor) and tensor.on_gpu
         if device is not None and device.type not in ("cpu", "cuda"):

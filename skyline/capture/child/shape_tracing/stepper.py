@@ -1,4 +1,4 @@
-"""Drives a script whose tensors are virtual: two iterations or more to set up, then one that is written down."""
+"""Controls a script with virtual tensors: two or more iterations to set up, then one that is recorded."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from .tracer import OperatorTracer
 from .virtual import GPU, VirtualTensor, meta_like
 
 _WARMUP = 2
-"""Iterations before the one that is shown: what a script reports every so often, it reports after its first."""
+"""Iterations before the recorded one: scripts do periodic reports after their first iteration."""
 _MOST_BRANCHES = 5
 _RETRIES = 2
-"""Iterations that are passed over because the script evaluated in them."""
+"""Maximum number of iterations that are skipped because the script evaluated in them."""
 
 
 class ShapeStepper(measured.Stepper):
-    """The stepper of a run in which nothing is computed. ``gpu`` describes the GPU; None follows the CPU."""
+    """The stepper of a run in which nothing is computed. ``gpu`` describes the GPU; None traces the CPU."""
 
     def __init__(self, claim, gpu):
         super().__init__(claim, _WARMUP, replay_evaluation=False)
@@ -52,8 +52,8 @@ class ShapeStepper(measured.Stepper):
         tracer.modules.watcher = self._scope.watcher = tracer.watcher
 
     def install(self):
-        """Put the virtual GPU in place; the script runs on it afterwards."""
-        # Only the work of this thread is seen; libraries that load weights on others can do without.
+        """Install the virtual GPU; call it before the script runs."""
+        # Only work of this thread is traced; this prevents libraries from loading weights on other threads.
         os.environ.setdefault("HF_DEACTIVATE_ASYNC_LOAD", "1")
         self._facade.install_everywhere()
         if self._gpu is not None:
@@ -73,7 +73,7 @@ class ShapeStepper(measured.Stepper):
         return self._in_backward() and self._tracer.ledger.live_bytes[True] > 0
 
     def _look_at_devices(self):
-        """There is nothing to wait for, and nothing to time."""
+        """Do nothing: there is nothing to wait for, and nothing to time."""
 
     def _wait(self, frame):
         command = self._channel.next_command()
@@ -141,7 +141,7 @@ class ShapeStepper(measured.Stepper):
         super()._wait(frame)
 
     def _persistent(self, frame):
-        """The innermost frame of the person's that was there when the iteration began."""
+        """The innermost frame of user code that already existed when the iteration began."""
         before = {id(kept) for kept in self._before}
         return next((now for now in user_code.user_frames(frame) if id(now) in before), None)
 
@@ -156,7 +156,7 @@ class ShapeStepper(measured.Stepper):
 
 
 class _VirtualDevice(DevicesInUse):
-    """The one GPU that the facade answers for; no driver knows it."""
+    """The one GPU that the facade simulates; no driver knows it."""
 
     def __init__(self):
         super().__init__(GPU.type, backend_of(GPU.type), (0,))
@@ -166,10 +166,10 @@ class _VirtualDevice(DevicesInUse):
 
 
 class Evaluation:
-    """Answers repeated calls of a root module in evaluation mode without going through it again.
+    """Answers repeated calls of a root module in evaluation mode without running the module again.
 
-    Nothing is computed in either case; what is saved is the time to find out the shapes once more. The
-    traced iteration itself is not shortened.
+    Nothing is computed in either case; this only saves the time to find the shapes again. The traced iteration
+    itself is not shortened.
     """
 
     def __init__(self, tracer):
@@ -177,7 +177,7 @@ class Evaluation:
         self._answers = {}
 
     def call(self, call, module, args, kwargs):
-        """The module's answer, from memory where it gave one to arguments of the same shapes."""
+        """The module's answer, from the cache if it was called with arguments of the same shapes before."""
         leaves = trees.tree_leaves((args, kwargs))
         key = (id(module), tuple(_described(leaf) for leaf in leaves))
         self._tracer.evaluating()

@@ -1,4 +1,4 @@
-"""Carries out operators on virtual tensors: finds the shapes of the results and writes down what would have run."""
+"""Carries out operators on virtual tensors: finds the shapes of results, and records the work that would have run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _READS_LITTLE = frozenset({
     "aten::embedding", "aten::index", "aten::index_select", "aten::gather", "aten::_embedding_bag",
     "aten::_embedding_bag_forward_only",
 })  # fmt: skip
-"""Operators that read of their first tensors no more than they give."""
+"""Operators that read no more of their first tensor than they return."""
 
 _ON_GPU = {
     "aten::_scaled_dot_product_flash_attention_for_cpu": "aten::_scaled_dot_product_flash_attention",
@@ -29,16 +29,15 @@ _ON_GPU = {
     "aten::mkldnn_rnn_layer": "aten::_cudnn_rnn",
     "aten::mkldnn_rnn_layer_backward": "aten::_cudnn_rnn_backward",
 }
-"""The names on the GPU of the CPU's operators that stand in for them."""
+"""Names of the GPU's operators, by the CPU's operators that replace them here."""
 
 
 class OperatorTracer(TorchDispatchMode):
-    """Sees every operator of the process.
+    """Intercepts every operator of the process.
 
-    Operators on virtual tensors are not executed. Those on real tensors are (they read files, shuffle and
-    collate), except where they would need the numbers of a virtual one. ``for_gpu`` False follows the CPU:
-    then real tensors count as much as virtual ones do. ``processor``: the GPU is a processor in its place, whose
-    operators keep their names.
+    Operators on virtual tensors are not executed. Operators on real tensors are executed (they read files, shuffle and
+    collate), unless they need the numbers of a virtual tensor. ``for_gpu`` False traces the CPU: then real tensors
+    count like virtual ones. ``processor``: a CPU takes the place of the GPU, and operators keep their names.
     """
 
     def __init__(self, for_gpu, scope, processor=False):
@@ -63,7 +62,7 @@ class OperatorTracer(TorchDispatchMode):
         return False
 
     def start(self):
-        """See every operator from here on."""
+        """Intercept every operator from now on."""
         Runner.run = self.run
         Runner.sync = self.sync
         self.__enter__()
@@ -72,7 +71,7 @@ class OperatorTracer(TorchDispatchMode):
         return self.run(func, args, kwargs or {}, VirtualTensor in types)
 
     def run(self, func, args, kwargs, virtual=True):
-        """One operator: virtual if one of its tensors is, or if it makes one on the GPU."""
+        """Run one operator: virtual if one of its tensors is virtual, or if it creates a tensor on the GPU."""
         device = kwargs.get("device")
         beside = False
         if not virtual:
@@ -81,7 +80,7 @@ class OperatorTracer(TorchDispatchMode):
             if not moves and not inside:
                 return self._real(func, args, kwargs)
             tensors = [*_tensors(args), *_tensors(kwargs.values())]
-            # Where PyTorch's own code asks for memory for a tensor of the script's, it means that one's place.
+            # If PyTorch's own code allocates memory for a tensor of the script, it means the device of that tensor.
             beside = inside and (not tensors or any(tensor.is_meta for tensor in tensors))
             if not (moves or beside):
                 return self._real(func, args, kwargs)
@@ -92,7 +91,7 @@ class OperatorTracer(TorchDispatchMode):
         return self._virtual(operator(func), func, args, kwargs, call, metas, options)
 
     def record(self, retries):
-        """Write down what follows; up to so often, not if the script evaluates meanwhile."""
+        """Start to record. An iteration in which the script evaluates is dropped, up to ``retries`` times."""
         self.rows = RecordRows()
         self.branches = {}
         self.places.forget()
@@ -103,19 +102,19 @@ class OperatorTracer(TorchDispatchMode):
         self.recording = True
 
     def evaluating(self):
-        """The script evaluates: an iteration with that in it is not the one to show, if another can be had."""
+        """Drop the current iteration, because the script evaluates in it, if another one can be recorded."""
         if self.recording and self._retries:
             self.recording = False
             self.spoiled = True
 
     def sync(self, tensor):
-        """The script reads numbers: it waits until the GPU has done what was asked of it."""
+        """Record a read of numbers, at which the script waits until the GPU has done its work."""
         self.watcher.read(tensor, "")
         if self.recording and tensor.on_gpu:
             self._add_wait(self._here())
 
     def wait(self):
-        """The script waits for the GPU for another reason."""
+        """Record a wait for the GPU for another reason."""
         if self.recording:
             self._add_wait(self._here())
 
@@ -185,7 +184,7 @@ class OperatorTracer(TorchDispatchMode):
         return all(numbers.keep(tensor) for tensor in call.tensors)
 
     def _read(self, tensor, place):
-        """``item()`` and whatever comes to it: the number, and the wait for it."""
+        """The number of ``item()`` and of calls that lead to it; records the wait for it."""
         self.watcher.read(tensor, self.scope.asked())
         value = numbers.known(tensor, self.ledger)
         if isinstance(tensor, VirtualTensor) and tensor.on_gpu and self.recording:
@@ -197,7 +196,7 @@ class OperatorTracer(TorchDispatchMode):
         self._note_branch(place, "")
         return numbers.guess(tensor.dtype)
 
-    # Writing down.
+    # Recording.
 
     def _here(self):
         return self.places.current()
@@ -224,13 +223,13 @@ class OperatorTracer(TorchDispatchMode):
         return self.rows.host(one.name, place, shape, count)
 
     def _given(self, name, outs, args):
-        # Normalization by known statistics gives no other ones, though it does without data.
+        # Normalization with known statistics returns no statistics on real tensors, unlike on meta tensors.
         return outs[:1] if name == "aten::native_batch_norm" and not args[5] else outs
 
     def _name(self, name, ins):
         name = _ON_GPU.get(name, name)
         if "_flash_attention" in name and ins[0].dtype is torch.float32:
-            # The fastest kernel takes half precision only.
+            # The fastest kernel supports only half precision.
             return name.replace("_flash_", "_efficient_")
         return name
 
@@ -255,7 +254,7 @@ class OperatorTracer(TorchDispatchMode):
 
 
 class _Call:
-    """The tensors of one operator call, and what its results will be."""
+    """The tensors of one operator call, and the properties of its results."""
 
     __slots__ = ("known", "on_gpu", "tensors", "tracer", "where")
 
@@ -267,7 +266,7 @@ class _Call:
         self.known = True
 
     def take(self, value):
-        """An argument with tensors that have no memory in the place of its tensors."""
+        """An argument with its tensors replaced by tensors without memory."""
         if isinstance(value, torch.Tensor):
             return self._tensor(value)
         if type(value) in (list, tuple):
@@ -280,7 +279,7 @@ class _Call:
             self.known = self.known and tensor.known is not None
             meta, on_gpu = tensor.meta, tensor.on_gpu
         elif tensor.is_meta:
-            # PyTorch's own code made it in the course of an operator.
+            # PyTorch's own code created it within an operator.
             self.known = False
             meta, on_gpu = tensor, None
         else:
@@ -290,11 +289,11 @@ class _Call:
         return meta
 
     def crosses(self, on_gpu):
-        """True if a copy goes from the host to the GPU or back."""
+        """True if the call copies between host and GPU."""
         return any(gpu is not None and gpu != on_gpu for _, gpu in self.where)
 
     def originals_written(self, func, metas, options):
-        """The tensors without memory of the arguments that the operator changes."""
+        """The tensors without memory for the arguments that the operator changes."""
         for argument, value in zip(func._schema.arguments, metas, strict=False):
             if argument.alias_info is not None and argument.alias_info.is_write:
                 yield from _tensors(value)
@@ -303,7 +302,7 @@ class _Call:
                 yield from _tensors(options[argument.name])
 
     def give(self, results, on_gpu, real):
-        """Virtual tensors for the results; an argument that was changed in place is itself the result."""
+        """Virtual tensors for the results; an argument that was changed in place is returned itself."""
         if isinstance(results, torch.Tensor):
             return self._given(results, on_gpu, real)
         if type(results) in (list, tuple):
@@ -337,7 +336,7 @@ def _tensors(value):
 
 
 def _bytes(tensor):
-    """The most bytes that can be read of a tensor: an expanded one is stored once."""
+    """The bytes of a tensor in memory: an expanded tensor is stored once."""
     return min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes())
 
 
@@ -352,7 +351,7 @@ _known = {}
 
 
 class Operator:
-    """``writes``: changes an argument. ``views``: gives another look at an argument's memory. ``random``: draws."""
+    """``writes``: changes an argument. ``views``: returns a view of an argument. ``random``: draws random numbers."""
 
     __slots__ = ("has_kernel", "is_copy", "name", "random", "views", "writes")
 
@@ -368,7 +367,7 @@ class Operator:
 
 
 def operator(func):
-    """The description of an overload; each is read once."""
+    """The cached description of an overload."""
     found = _known.get(func)
     if found is None:
         found = _known[func] = Operator(func)
@@ -378,11 +377,11 @@ def operator(func):
 CHANNELS_LAST = "channels last"
 MIXED = "mixed"
 _LITTLE = 4096
-"""Elements of a tensor whose order makes no difference."""
+"""In tensors with fewer elements, the order makes no difference."""
 
 
 def layout_of(name, ins, outs):
-    """``channels last``, ``mixed`` where a call turns one order into another, or empty where rows come first."""
+    """``channels last``, ``mixed`` if a call changes the order, or empty if the order is the usual one."""
     if name.startswith("aten::convolution"):
         image, weight = ins[1:3] if "backward" in name else ins[:2]
         return CHANNELS_LAST if CHANNELS_LAST in (_order(image), _order(weight)) else ""
@@ -393,7 +392,7 @@ def layout_of(name, ins, outs):
 
 
 def _order(tensor):
-    """The order of a tensor's dimensions by their strides, empty where all orders are the same."""
+    """The order of a tensor's dimensions by stride; empty if the order makes no difference."""
     shape = tensor.shape
     if tensor.dim() < 3 or tensor.numel() < _LITTLE:
         return ""

@@ -1,4 +1,4 @@
-"""A tensor with everything but its numbers: shape, type, strides, gradient and the place where it says it lives."""
+"""A tensor with everything except numbers: shape, type, strides, gradient and reported device."""
 
 from __future__ import annotations
 
@@ -12,19 +12,18 @@ _get_data = torch.Tensor.data.__get__
 
 
 class Runner:
-    """Who carries out operators on virtual tensors; set once, when tracing begins."""
+    """The functions that carry out operators on virtual tensors; set once, when tracing begins."""
 
     run = None
     sync = None
 
 
 class VirtualTensor(torch.Tensor):
-    """Stands for a tensor on the host or on the GPU.
+    """Represents a tensor on the host or on the GPU.
 
-    To PyTorch's own code it is a CPU tensor, which is why autograd, autocast and every composed operator work
-    without a GPU; to the script it says that it lives where it was moved to. ``meta`` is the tensor that the
-    shape rules of PyTorch work on and whose storage tells which virtual tensors share memory. ``known`` are
-    its numbers, where they are known.
+    For PyTorch's own code it is a CPU tensor, so that autograd, autocast and every composed operator work without a
+    GPU. To the script it reports the device to which it was moved. ``meta`` is the tensor for PyTorch's shape rules;
+    virtual tensors with the same storage of ``meta`` share memory. ``known`` has its numbers, or None.
     """
 
     @staticmethod
@@ -53,7 +52,7 @@ class VirtualTensor(torch.Tensor):
         return Runner.run(func, args, kwargs or {})
 
     def become(self, other):
-        """Take the place, type and memory of another, and stay the same object for whoever holds it."""
+        """Take over the device, type and memory of another tensor, while references to this one stay valid."""
         if other.dtype != self.dtype or other.shape != self.shape or other.stride() != self.stride():
             _set_data(self, other)
         self.meta, self.on_gpu, self.known = other.meta, other.on_gpu, other.known
@@ -111,10 +110,10 @@ class VirtualTensor(torch.Tensor):
         memo[id(self)] = copy
         return copy
 
-    # Reading numbers: they are ones where they are not known, and the GPU is waited for.
+    # Reading numbers: unknown numbers are ones, and a read waits for the GPU.
 
     def numbers(self):
-        """A real tensor in this one's place."""
+        """A real tensor with the numbers of this one."""
         Runner.sync(self)
         if self.known is not None:
             return self.known.clone()
@@ -150,6 +149,6 @@ def _rebuilt(shape, dtype, requires_grad):
 
 
 def meta_like(tensor):
-    """A tensor without memory, of the same shape, strides and type; nobody sees it being made."""
+    """A tensor without memory, of the same shape, strides and type, created without dispatch to the tracer."""
     with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
         return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device="meta")

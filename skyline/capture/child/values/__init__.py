@@ -1,1 +1,1 @@
-"""Values in the script's tensors, looked at in iterations that are neither timed nor recorded."""
+"""Reads values in the script's tensors, in iterations that are neither timed nor recorded."""

@@ -1,19 +1,20 @@
-"""The share of lookups that the hottest rows of so many bytes would take."""
+"""Computes the share of lookups that go to the hottest rows, for several total sizes of these rows."""
 
 from __future__ import annotations
 
 import torch
 
 _HALVINGS = 13
-"""Sizes go from all rows down by halves: the smallest is an eight-thousandth of them."""
+"""Number of halvings of the size, which starts with all rows: the smallest size is an eight-thousandth of them."""
 _FOLDS = 4
-"""Parts of the iterations. Each is counted by rows that the others chose: few lookups chose too few rows."""
+"""Parts of the iterations. Lookups of each part are counted for rows that the other parts chose, since the share of
+rows in the lookups that chose them is too high."""
 _NINE_IN_TEN = 1.645
-"""Half the width of the range of nine in ten, in standard errors."""
+"""Half the width of the 90 % range, in standard errors."""
 
 
 class Accesses:
-    """Lookups: the number of the row, of the sample (-1: unknown) and of the iteration, each as int64 on the CPU."""
+    """Lookups: the numbers of row, sample (-1: unknown) and iteration, each as an int64 tensor on the CPU."""
 
     __slots__ = ("iterations", "keys", "samples")
 
@@ -23,12 +24,12 @@ class Accesses:
         self.iterations = iterations
 
     def where(self, chosen):
-        """Those for which a mask holds."""
+        """The lookups selected by a mask."""
         return Accesses(self.keys[chosen], self.samples[chosen], self.iterations[chosen])
 
 
 def access_shares(tables, accesses, iterations):
-    """``tables``: rows as of ``TableAccess``; ``hot``: rows as of ``HotRows`` of all tables together."""
+    """A dictionary of ``tables``, rows of ``TableAccess``, and ``hot``, rows of ``HotRows`` for all tables together."""
     with torch.no_grad():
         return {
             "tables": [_row(table, accesses, iterations) for table in tables],
@@ -49,12 +50,12 @@ def _row(table, accesses, iterations):
 
 
 def hot_rows(tables, accesses):
-    """By size, smallest first; empty for lookups of fewer than two iterations.
+    """Rows of ``HotRows`` by size, smallest first; empty for lookups in fewer than two iterations.
 
-    Rows are chosen by their lookups for each byte in three of four iterations, and their share is counted in the
-    fourth; then the other ways round. Rows that were looked up in no iteration of the choice come last, in any order.
-    That share is too low on average, since the choice misses rows. The share of rows in the iterations that chose them
-    is too high. Both bound the range, each with the error of a mean over so many iterations.
+    Rows are chosen by their lookups per byte in three of four iterations, and their share is counted in the fourth;
+    this is repeated for each fourth. Rows without a lookup in the choosing iterations come last, in any order. This
+    share is too low on average, since the choice misses rows. The share in the choosing iterations themselves is too
+    high. The two shares bound the range, each with the error of a mean over the number of iterations.
     """
     numbers = accesses.iterations.unique()
     folds = min(_FOLDS, len(numbers))
@@ -78,7 +79,7 @@ def hot_rows(tables, accesses):
 
 
 def _point(rows, itself):
-    """The mean of the parts, and the range of the share; ``itself`` has the shares of rows that they chose."""
+    """The mean over the parts, and the range of the share; ``itself`` has the shares in the choosing iterations."""
     names = ("cold_bytes", "whole_samples", "table_bytes")
     elsewhere = torch.cat([row["hit_shares"] for row in rows])
     lookups = sum(row["lookups"] for row in rows)
@@ -92,7 +93,7 @@ def _point(rows, itself):
 
 
 def _error(shares, lookups):
-    """Of the mean of so many iterations, whose lookups may depend on each other; at least that of free lookups."""
+    """The error of the mean over iterations with dependent lookups; at least the error of independent lookups."""
     mean = float(shares.mean())
     variance = max(float(shares.var()) / len(shares), mean * (1 - mean) / lookups)
     return _NINE_IN_TEN * variance**0.5
@@ -115,7 +116,7 @@ def _counted(order, counted, sizes, total):
     samples = _needed_by_sample(counted, need)
     rows = []
     for size in sizes:
-        # Of the room that is left, rows that were not seen have an equal part.
+        # Rows that were not seen share the remaining size equally.
         rest = min(1.0, max(0.0, size - order.seen) / (total - order.seen)) if total > order.seen else 0.0
         hits = iteration.bincount((need <= size).double()) / lookups
         cold = float(width[distinct > size].sum()) / len(lookups)
@@ -133,9 +134,9 @@ def _counted(order, counted, sizes, total):
 
 
 class _Order:
-    """Rows by their lookups for each byte, without those of none.
+    """Rows with lookups, ordered by their lookups per byte.
 
-    ``taken`` are the bytes of the hottest ones down to each of ``rows``.
+    ``taken`` is the total size in bytes of the hottest rows down to each of ``rows``.
     """
 
     def __init__(self, tables, rows, counts):
@@ -149,13 +150,13 @@ class _Order:
         self.seen = float(self._width.sum())
 
     def needed(self, keys):
-        """For each key the bytes that would hold it; infinite for a row that was not seen."""
+        """For each key, the size in bytes at which its row is included; infinite for a row that was not seen."""
         place = torch.searchsorted(self.rows, keys).clamp_(max=len(self.rows) - 1)
         taken = self.taken[place]
         return torch.where(self.rows[place] == keys, taken, torch.full_like(taken, float("inf")))
 
     def kept_by_table(self, size, rest):
-        """Bytes of each table within this size, with a share of the rows that were not seen."""
+        """Bytes of each table within this size, including a share ``rest`` of the rows that were not seen."""
         of = _table_of(self.tables, self.rows)
         seen = torch.bincount(of, self._width, len(self.tables))
         kept = self.taken <= size
@@ -178,7 +179,7 @@ def _row_bytes(tables, keys):
 
 
 def _distinct(accesses):
-    """The rows of each iteration, once each."""
+    """The distinct rows of each iteration."""
     if not len(accesses.keys):
         return accesses.keys
     span = int(accesses.keys.max()) + 1
@@ -186,7 +187,7 @@ def _distinct(accesses):
 
 
 def _needed_by_sample(counted, need):
-    """The bytes that would hold all rows of each sample; None where no sample is known."""
+    """The size in bytes at which all rows of a sample are included, for each sample; None if no sample is known."""
     known = counted.samples >= 0
     if not bool(known.any()):
         return None

@@ -1,4 +1,4 @@
-"""The rows that a script looks up in its embedding tables, seen where PyTorch's modules call the lookup."""
+"""Observes the rows that a script looks up in its embedding tables, at the functions that PyTorch's modules call."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .access_shares import Accesses
 
 _FUNCTIONS = ("embedding", "embedding_bag")
 _MOST = 1_000_000
-"""Lookups of all tables together, after which no further iteration is needed: they take 32 MB."""
+"""Number of lookups in all tables after which no further iteration is needed: they take 32 MB."""
 
 
 class _Call:
-    """One lookup: the rows, the sample of each, of how many samples, and when."""
+    """One lookup call: its rows, the sample of each, the number of samples, the iteration and the backward pass."""
 
     __slots__ = ("count", "iteration", "number", "rows", "samples", "table")
 
@@ -30,10 +30,10 @@ class _Call:
 
 
 class Lookups:
-    """Keeps the number of each row that is looked up, with its iteration and its sample, until ``end``.
+    """Stores the number of each row that is looked up, with its iteration and its sample, until ``end``.
 
-    A lookup of the padding row does not count: it trains nothing. A sample is a position in the first dimension of
-    what a table is given, or a bag, in one backward pass.
+    Lookups of the padding row do not count, because they train nothing. A sample is a position in the first dimension
+    of a table's input, or a bag, within one backward pass.
     """
 
     def __init__(self, tables):
@@ -51,15 +51,15 @@ class Lookups:
         return self._count >= _MOST
 
     def after_backward(self):
-        """The next lookups are of other samples."""
+        """Assign the next lookups to other samples."""
         self._passes += 1
 
     def end_iteration(self):
-        """The next lookups are of another iteration."""
+        """Assign the next lookups to another iteration."""
         self._iteration += 1
 
     def latest(self, table):
-        """The rows of a table that this iteration looked up so far, and how often each, on the CPU."""
+        """The rows of a table that this iteration has looked up so far, and the counts of each, on the CPU."""
         seen = [one.rows for one in self._seen if one.iteration == self._iteration and one.table is table]
         if not seen:
             return (), ()
@@ -67,9 +67,9 @@ class Lookups:
         return rows - table.first, counts
 
     def end(self):
-        """Watch no longer; the lookups of the iterations that have ended.
+        """Stop watching, and return the lookups of the complete iterations.
 
-        Behind the last iteration of a script there may be others, such as those of a test.
+        Lookups after the last iteration of a script, for example in a test, are excluded.
         """
         for name, original in self._originals.items():
             setattr(functional, name, original)
@@ -86,7 +86,7 @@ class Lookups:
                 try:
                     self._see(table, given, offsets if original is self._originals["embedding_bag"] else None)
                 except Exception as error:
-                    # The script goes on.
+                    # An error here must not stop the script.
                     self.problem = f"{type(error).__name__}: {error}"
             return original(*args, **kwargs)
 
@@ -96,7 +96,7 @@ class Lookups:
         if type(given) is not torch.Tensor:
             raise TypeError(f"indices are of the type {type(given).__name__}")
         with torch.no_grad():
-            # The script may write over the indices, or the offsets, as soon as they are used.
+            # Copies are needed, since the script may overwrite the indices and offsets after their use.
             rows = given.detach().reshape(-1).to("cpu", torch.int64, copy=True)
             samples, count = _samples(given, rows, offsets, closed=table.closed)
             if table.padding is not None:
@@ -106,7 +106,7 @@ class Lookups:
         self._seen.append(_Call(table, rows + table.first, samples, count, self._iteration, self._passes))
 
     def _accesses(self):
-        """All lookups in one piece; those of calls with another number of samples than most have no sample."""
+        """All lookups together; lookups of calls with an unusual number of samples have no sample."""
         seen = [one for one in self._seen if one.iteration < self._iteration]
         counts = Counter()
         for one in seen:
@@ -124,7 +124,7 @@ class Lookups:
 
 
 def _samples(given, rows, offsets, closed):
-    """The sample of each index, and how many there are."""
+    """The sample of each index, and the number of samples."""
     places = torch.arange(len(rows), device="cpu")
     if offsets is not None and given.dim() == 1:
         begins = offsets.detach().to("cpu", torch.int64)

@@ -1,7 +1,6 @@
-"""Iterations of the script's own training in which values of its tensors are looked at.
+"""Iterations of the script's own training in which values of its tensors are read.
 
-Tensors are read, and nothing is written: weights, random states and gradients stay as they are. The iterations are
-neither timed nor recorded.
+Nothing is written: weights, random states and gradients do not change. The iterations are neither timed nor recorded.
 """
 
 from __future__ import annotations
@@ -16,18 +15,18 @@ from .access_shares import access_shares
 from .lookups import Lookups
 from .zeros import Zeros
 
-# Kept from before the script could put something else in its place.
+# Bound at import, before the script can replace it.
 _clock = time.monotonic
 
 _LEAST = 2
-"""Rows are chosen in one iteration and their lookups counted in another."""
+"""Minimum number of iterations: rows are chosen in one, and their lookups are counted in another."""
 
 
 class ValuesPass:
-    """One iteration; with large embeddings so many, or as many as begin within ``seconds``, but two at least.
+    """A pass over one iteration, or with large embeddings over up to ``iterations`` that begin within ``seconds``.
 
-    Zeros are counted, and bits of values, in the first one. ``done`` is the number of iterations that have ended,
-    ``after`` that of the run before the pass.
+    With large embeddings it has at least two iterations. Zeros and bits of values are counted in the first one.
+    ``done`` is the number of completed iterations, ``after`` the number of iterations before the pass.
     """
 
     event = "values"
@@ -45,19 +44,19 @@ class ValuesPass:
         self._zeros = Zeros(modules)
 
     def after_backward(self, tensors):
-        """A backward pass from these tensors is over."""
+        """Note the end of a backward pass."""
         self._lookups.after_backward()
 
     def before_step(self, optimizer):
-        """An optimizer is about to step."""
+        """Copy rows before an optimizer steps."""
         self._changes.before_step(optimizer)
 
     def after_step(self, optimizer):
-        """It has stepped."""
+        """Compare rows after the optimizer has stepped."""
         self._changes.after_step()
 
     def end_iteration(self):
-        """An iteration ends here."""
+        """Count a completed iteration, and decide if another one is needed."""
         self._zeros.stop()
         self._lookups.end_iteration()
         self.done += 1
@@ -66,13 +65,13 @@ class ValuesPass:
             self.remaining = 0
 
     def end(self):
-        """In the shape of ``skyline.trace.tensor_values.TensorValues``; of whole iterations alone."""
+        """The fields of ``skyline.trace.tensor_values.TensorValues``, from complete iterations only."""
         self._zeros.stop()
         told = {"tables": [], "hot": [], "zeros": [], "widths": []}
         try:
             told = self._told(self._lookups.end())
         except Exception as error:
-            # The script goes on.
+            # An error here must not stop the script.
             self._lookups.problem = f"{type(error).__name__}: {error}"
         return {"iterations": self.done, "after": self._after, "problem": self._lookups.problem, **told}
 
@@ -87,11 +86,11 @@ class ValuesPass:
 
 _CLASSES = (torch.nn.Embedding, torch.nn.EmbeddingBag)
 LEAST_BYTES = 1 << 20
-"""Smaller tables fit into any cache."""
+"""Minimum size of a table: smaller ones fit into any cache."""
 
 
 class Table:
-    """A table; the numbers of its rows begin with ``first``. A weight that several modules share is one table.
+    """An embedding table; its row numbers start at ``first``. A weight that several modules share is one table.
 
     ``closed`` is true if the last offset of its bags is the end of the indices.
     """
@@ -116,7 +115,7 @@ class Table:
 def trained_modules(optimizers):
     """Pairs of a path and a module whose weight one of the optimizers trains.
 
-    Of modules of one class that share a weight there is the first.
+    If several modules of one class share a weight, only the first one is returned.
     """
     trained = {id(parameter) for _, optimizer in optimizers for parameter in parameters_of(optimizer)}
     found = {}
@@ -128,7 +127,7 @@ def trained_modules(optimizers):
 
 
 def large_tables(modules):
-    """The tables among the modules that are large enough, in their order."""
+    """The large embedding tables among the modules, in order."""
     found, first = [], 0
     for path, module in modules:
         if type(module) not in _CLASSES:
@@ -141,7 +140,7 @@ def large_tables(modules):
 
 
 _MOST_ROWS = 4096
-"""Rows of a table that are compared in a step."""
+"""Maximum number of rows of a table that are compared in a step."""
 _CHANGES = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 
 
@@ -156,17 +155,17 @@ class RowChanges:
         self._seen = {table.path: [] for table in tables}
 
     def before_step(self, optimizer):
-        """The rows have their old values."""
+        """Copy looked-up rows before an optimizer steps."""
         self._held = []
         self._unless_failed(self._hold, {id(one) for one in parameters_of(optimizer)})
 
     def after_step(self):
-        """The rows have their new values."""
+        """Compare the rows after the step."""
         self._unless_failed(self._compare)
         self._held = []
 
     def _unless_failed(self, work, *given):
-        """Weights of other kinds cannot be compared; the script goes on."""
+        """Do the work, and store an error: weights of some kinds cannot be compared, but the script must go on."""
         if self.problem:
             return
         try:
@@ -190,7 +189,7 @@ class RowChanges:
             self._seen[table.path].append((share.to("cpu"), counts))
 
     def rows(self, table):
-        """As of ``skyline.trace.tensor_values.SteadyRows``, by change; empty without a step."""
+        """Rows of ``skyline.trace.tensor_values.SteadyRows``, by change; empty if there was no step."""
         seen = self._seen[table.path]
         if not seen:
             return []

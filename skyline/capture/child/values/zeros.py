@@ -1,4 +1,4 @@
-"""Zeros in what linear layers and convolutions multiply, and the bits that it needs, seen in one iteration."""
+"""Counts zeros in the operands of linear layers and convolutions, and the bits that they need, in one iteration."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from torch import nn
 
 _LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _MOST_ELEMENTS = 1 << 14
-"""Elements of a tensor that are looked at: a share of a half is then known to within a hundredth."""
+"""Maximum number of sampled elements per tensor: a share of one half is then known to within a hundredth."""
 _MOST_LAYERS = 200
 _LARGEST = (1 << 15) - 1
 _MOST_IN_EIGHT, _MOST_IN_FOUR = (1 << 7) - 1, (1 << 3) - 1
-"""Integers of 16, eight and four bits."""
+"""Largest integers of 16, 8 and 4 bits."""
 
 
 class _Layer:
-    """A layer; ``inputs`` and ``gradients`` (of outputs) are measures of each call, as tensors, with its numbers."""
+    """A layer; ``inputs`` and ``gradients`` (of outputs) have the element count and the measures of each call."""
 
     __slots__ = ("gradients", "inputs", "module", "multiplications", "path")
 
@@ -28,7 +28,7 @@ class _Layer:
 
 
 class Zeros:
-    """Hooks the layers among the modules, until ``stop``; the hooks return nothing."""
+    """Hooks the layers among the modules until ``stop``; the hooks change nothing."""
 
     def __init__(self, modules):
         layers = [_Layer(path, module) for path, module in modules if type(module) in _LAYERS]
@@ -37,13 +37,13 @@ class Zeros:
         self.problem = ""
 
     def stop(self):
-        """The iteration is over."""
+        """Remove the hooks at the end of the iteration."""
         for handle in self._handles:
             handle.remove()
         self._handles = []
 
     def rows(self):
-        """As of ``skyline.trace.tensor_values.LayerZeros``, of the layers that ran."""
+        """Rows of ``skyline.trace.tensor_values.LayerZeros``, for the layers that ran."""
         return [
             {
                 "path": layer.path,
@@ -55,7 +55,7 @@ class Zeros:
         ]
 
     def width_rows(self):
-        """As of ``skyline.trace.tensor_values.LayerWidths``, of the layers that ran."""
+        """Rows of ``skyline.trace.tensor_values.LayerWidths``, for the layers that ran."""
         return [
             {
                 "path": layer.path,
@@ -69,7 +69,7 @@ class Zeros:
         ]
 
     def _seen(self, layer):
-        """Pairs of a name and the measures of those values of a layer, None without a gradient."""
+        """Pairs of a name and the measures of inputs, weights and gradients of a layer; None without a gradient."""
         with torch.no_grad():
             weights = _measures(layer.module.weight)
         gradients = _mean(layer.gradients) if layer.gradients else None
@@ -82,7 +82,7 @@ class Zeros:
             try:
                 self._see(layer, given[0], result)
             except Exception as error:
-                # Tensors of other kinds cannot be counted; the script goes on.
+                # Some kinds of tensors cannot be counted, but the script must go on.
                 self.problem = f"{type(error).__name__}: {error}"
 
         return see
@@ -114,19 +114,19 @@ _NAMES = ("zeros", "mean_bits", "in_eight_bits", "in_four_bits")
 
 
 def _measures(tensor):
-    """The numbers of a tensor, and a tensor of what ``_NAMES`` says of a sample: on a GPU nothing waits for it."""
+    """The element count of a tensor, and a tensor of the measures in ``_NAMES``, without a wait for the GPU."""
     flat = tensor.detach().reshape(-1)
-    # An odd stride meets all channels of a layout in turn.
+    # With an odd stride the samples go through all channels of a layout in turn.
     stride = max(1, flat.numel() // _MOST_ELEMENTS) | 1
     sample = flat[::stride]
     return flat.numel(), torch.stack([(sample == 0).float().mean(), *widths(sample)])
 
 
 def widths(sample):
-    """The mean number of bits, the share of values in eight bits and in four, as tensors; ``sample`` is not empty.
+    """The mean number of bits, and the shares of values that fit 8 and 4 bits, as tensors; ``sample`` is not empty.
 
-    The sample's largest value sets the scale. Where the tensor has a larger one, its other values need fewer bits.
-    A value that is no number needs all bits, and so do all values of a sample with one.
+    The sample's largest value sets the scale. If the tensor has a larger one, its other values need fewer bits.
+    A NaN needs all bits, and so do all values of a sample with a NaN.
     """
     size = sample.abs().float()
     steps = (size / size.amax().clamp_(min=torch.finfo(torch.float32).tiny) * _LARGEST).round_()
@@ -136,6 +136,6 @@ def widths(sample):
 
 
 def _mean(calls):
-    """The mean over calls, and all their numbers."""
+    """The mean of the measures over calls, and the total element count."""
     means = torch.stack([measures.to("cpu") for _, measures in calls]).mean(dim=0).tolist()
     return {"numbers": sum(count for count, _ in calls), **dict(zip(_NAMES, means, strict=True))}

@@ -9,9 +9,9 @@ HOOKS_S = 15e-6
 
 
 class Budget:
-    """Time accrues as the run goes on; a sample is taken once its time has accrued.
+    """A budget that grows with the time of the run; a sample is taken once its cost fits.
 
-    All times are processor times of the thread that trains: on a busy machine other programs would count otherwise.
+    All times are processor times of the training thread, so that other programs on a busy machine do not count.
     """
 
     def __init__(self, share):
@@ -24,10 +24,10 @@ class Budget:
         return self.spent_s + cost_s <= (time.thread_time() - self._began) * self.share
 
     def spend(self, cost_s):
-        """Work of this cost was done."""
+        """Add the cost of work that was done."""
         self.spent_s += cost_s
 
     def rest(self, iteration_s):
-        """Number of windows without hooks between two with them, so that the hooks alone stay within the share."""
+        """Number of windows without hooks after one with hooks, so that the hooks alone stay within the share."""
         allowed = self.share * iteration_s / 2
         return 0 if allowed >= HOOKS_S or iteration_s <= 0 else min(200, int(HOOKS_S / allowed))

@@ -1,7 +1,7 @@
-"""Activations and targets of one iteration, read from the autograd graph before its backward pass.
+"""Reads activations and targets of one iteration from the autograd graph before its backward pass.
 
-The graph keeps the outputs of ReLU, Sigmoid and Tanh, and the targets of a classification. Reading them needs no hook
-in the forward pass: compiled code and fast paths of modules do not change.
+The graph stores the outputs of ReLU, Sigmoid and Tanh, and the targets of a classification. Reading them needs no hook
+in the forward pass, so that compiled code and fast paths of modules do not change.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ _LEAST_PER_UNIT = 16
 _MOST_TARGETS = 512
 _KINDS = {"ReluBackward0": "relu", "SigmoidBackward0": "sigmoid", "TanhBackward0": "tanh"}
 _FLAT_BELOW = {"sigmoid": 0.0025, "tanh": 0.01}
-"""Derivatives of less than 1 % of the largest one."""
+"""Limits of the derivative: a lower one is less than 1 % of the maximum."""
 
 
 class Activation:
-    """An activation in the graph: its kind, the parameter of the layer before it, and its share as a tensor.
+    """An activation in the graph: its kind, the parameter of the layer before it, and a share as a tensor.
 
-    The share is that of units without any positive output (``relu``), or of outputs where the function is flat.
+    It is the share of units without any positive output (``relu``), or of outputs at which the function is flat.
     """
 
     __slots__ = ("kind", "parameter", "share")
@@ -44,7 +44,7 @@ class GraphReading:
             self._walk(loss.grad_fn)
 
     def _walk(self, start):
-        """Breadth first; a node is hidden if a parameter lies between it and the loss."""
+        """Walk the graph breadth first; a node is hidden if there is a parameter between it and the loss."""
         seen = {start}
         level = [(start, False)]
         while level and len(seen) < _MOST_NODES:
@@ -99,7 +99,7 @@ class GraphReading:
 
 
 def _parameter_at(node):
-    """The parameter that an operation reads itself, or behind a transposition."""
+    """The parameter that an operation reads directly or through a transposition, or None."""
     for child, _ in node.next_functions:
         if child is None:
             continue
@@ -111,6 +111,6 @@ def _parameter_at(node):
 
 
 def _is_a_sequence(target):
-    """True for the tokens of several sequences, flattened: their classes are never balanced."""
+    """True for flattened tokens of several sequences, whose classes are never balanced."""
     base = target._base
     return base is not None and base.dim() > 1 and base.shape[0] != target.numel()

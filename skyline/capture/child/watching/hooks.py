@@ -1,4 +1,4 @@
-"""The hooks of a watched run, at PyTorch's own seams."""
+"""The hooks of a watched run in PyTorch's functions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LOSSES = (
 
 
 def install(settings):
-    """Put the hooks in place. ``settings`` are JSON: address, share, every_s."""
+    """Install the hooks. ``settings`` are JSON: address, share, every_s."""
     given = json.loads(settings)
     module_lines = ModuleLines()
     module_lines.install()
@@ -35,9 +35,9 @@ def install(settings):
 
 
 class Seam:
-    """A function of PyTorch and the hook in its place, which may go out and come back.
+    """A function of PyTorch and the hook that replaces it, which can be removed and restored.
 
-    It stays as it is where somebody else has replaced it since.
+    If other code has replaced the function since, it is left unchanged.
     """
 
     def __init__(self, holder, name, wrap):
@@ -47,14 +47,14 @@ class Seam:
         self.put(True)
 
     def put(self, hooked):
-        """The hook if ``hooked``, else PyTorch's own function."""
+        """Set the hook if ``hooked``, else PyTorch's own function."""
         old, new = (self._own, self._hooked) if hooked else (self._hooked, self._own)
         if getattr(self._holder, self._name) is old:
             setattr(self._holder, self._name, new)
 
 
 class Hooks:
-    """Passes on to a ``WatchedRun`` what happens; the first failure ends that, and the training goes on."""
+    """Passes events on to a ``WatchedRun``. After a first failure only the training continues."""
 
     def __init__(self, given, module_lines):
         self._given = given
@@ -67,7 +67,7 @@ class Hooks:
         os.register_at_fork(after_in_child=self._renew)
 
     def _renew(self):
-        """A forked process is a run of its own."""
+        """Start a new watched run, also in a forked process."""
         self._end()
         self._stream = Stream(self._given["address"])
         self._run = WatchedRun(
@@ -80,7 +80,7 @@ class Hooks:
             self._stream.close()
 
     def install(self):
-        """From now on."""
+        """Install the hooks."""
         compiling.install(lambda *_: None)
         register_optimizer_step_pre_hook(self._before_step)
         register_optimizer_step_post_hook(self._after_step)
@@ -107,10 +107,10 @@ class Hooks:
         observe(self._logged)
 
     def _put(self, hooked):
-        """Put the hooks of passes and fetches in place, or take them out while the run rests.
+        """Install the hooks of passes and fetches, or remove them while the run rests.
 
-        A hook that only returns still takes a microsecond or more of a short iteration. The hook after a step ends the
-        rest. Those before steps and in loss functions stay: compiled code depends on them.
+        Even a hook that only returns takes a microsecond or more of a short iteration. The hook after a step ends the
+        rest. The hooks before steps and in loss functions stay, because compiled code depends on them.
         """
         for seam in self._seams:
             seam.put(hooked)
@@ -138,7 +138,7 @@ class Hooks:
             self._tell(self._run.step_begins, optimizer)
 
     def _after_step(self, optimizer, args=(), kwargs=None):
-        # The short way through a rest: this call is all that it costs.
+        # This is the fast path during a rest, and its only cost.
         run = self._run
         if run.asleep and run.sleeps_through(optimizer):
             return
@@ -189,7 +189,7 @@ class Hooks:
                 self._tell(self._run.validated, result, len(target) if summed else 1)
             return result
 
-        # PyTorch's compilers take the original of such a function. In a class, plain assignment would change the names.
+        # PyTorch's compilers use the original of such a function. In a class, an assignment would mangle these names.
         setattr(watched, "__original_fn", loss)
         setattr(watched, "__script_if_tracing_wrapper", True)
         return watched

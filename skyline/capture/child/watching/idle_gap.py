@@ -1,13 +1,13 @@
-"""Time in which a device had no work between the end of an iteration and the next batch."""
+"""Measures the time in which a device had no work between the end of an iteration and the next batch."""
 
 from __future__ import annotations
 
 
 class IdleGap:
-    """Two events on the device: after the last work of an iteration, and when the host has the next batch.
+    """Two events on the device: one after the last work of an iteration, one when the host has the next batch.
 
-    The device reaches the second right after the first if it still had work, else when the host gave it the second.
-    Idle time inside forward and backward passes is not seen.
+    If the device still had work, it reaches the second right after the first; otherwise when the host records the
+    second. Idle time within forward and backward passes is not seen.
     """
 
     def __init__(self, backend, index, first):
@@ -18,17 +18,17 @@ class IdleGap:
 
     @classmethod
     def begin(cls, backend, index):
-        """At the end of an iteration; None where events measure no time."""
+        """Start at the end of an iteration; None if events measure no time."""
         first = backend.event_with_query(index)
         return cls(backend, index, first) if first is not None else None
 
     def batch_arrived(self):
-        """The first batch after it is there."""
+        """Record the arrival of the next batch; only the first call counts."""
         if self._second is None:
             self._second = self._backend.event(self._index)
 
     def seconds(self):
-        """The gap; None if there was no batch, or if the device is not there yet."""
+        """The gap in s; None if there was no batch, or if the device has not reached the second event yet."""
         if self._second is None or not self._second.query():
             return None
         return self._first.elapsed_time(self._second) / 1e3

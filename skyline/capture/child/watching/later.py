@@ -1,4 +1,4 @@
-"""Numbers of tensors, read without waiting for the device that computes them."""
+"""Reads the numbers of tensors without waiting for the device that computes them."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import torch
 from ..devices.backend import backend_of
 
 _PATIENCE = 50
-"""Looks at a device that cannot report whether its work is done, before its numbers are read."""
+"""Number of ``deliver`` calls before a blocking read, on a device that cannot report if its work is done."""
 
 
 class Later:
-    """Numbers on their way to the host, in order; each goes to its function once it has arrived."""
+    """Numbers on their way to the host, in order; each is passed to its function once it has arrived."""
 
     def __init__(self):
         self._waiting = []
 
     def read(self, tensors, then):
-        """Call ``then`` with the numbers of tensors of one element; at once for tensors of the CPU."""
+        """Call ``then`` with the numbers of one-element tensors; at once for CPU tensors."""
         with torch.no_grad():
             if all(tensor.device.type == "cpu" for tensor in tensors):
                 then([float(tensor) for tensor in tensors])
@@ -31,7 +31,7 @@ class Later:
         self._waiting.append([copied, event, _PATIENCE, (backend, index), then])
 
     def deliver(self):
-        """Pass on what has arrived."""
+        """Pass on the numbers that have arrived."""
         while self._waiting:
             entry = self._waiting[0]
             copied, event, patience, (backend, index), then = entry

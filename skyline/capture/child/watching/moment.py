@@ -8,7 +8,7 @@ from ..devices.backend import profiler_activities, used_backends
 
 
 class Moment:
-    """Records from now on for so many iterations, and writes a trace that ``skyline whatif`` reads."""
+    """Records a number of iterations from now on, and writes a trace that ``skyline whatif`` reads."""
 
     def __init__(self, command, stream):
         self._path = command["path"]
@@ -19,7 +19,7 @@ class Moment:
         self._profiler.start()
 
     def iteration_ended(self):
-        """True once the trace is written."""
+        """Count an iteration; True once the trace is written."""
         self._profiler.step()
         self._rest -= 1
         if self._rest > 0:

@@ -1,4 +1,4 @@
-"""Lines of a benchmark's logger, found in the script's output as they are written; the output stays as it is."""
+"""Finds lines of a benchmark's logger in the script's output as they are written, without changing the output."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _LONGEST = 1 << 14
 
 
 def observe(heard):
-    """Call ``heard`` with each line that has the mark, from the mark on; a stream that allows no change stays."""
+    """Call ``heard`` with the rest of each line from the mark on. Streams that allow no change are skipped."""
     for stream in {id(one): one for one in (sys.stdout, sys.stderr) if one is not None}.values():
         try:
             stream.write = _observed(stream.write, heard)

@@ -1,4 +1,4 @@
-"""The parameters of a run: their names, and the lines on which their modules were made."""
+"""The parameters of a run: their names, and the lines that created their modules."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ..observed_keras import own_variables
 
 _WRAPPERS = ("module.", "_orig_mod.", "_fsdp_wrapped_module.", "_forward_module.")
 OF_KERAS = "_torch_params"
-"""Models and layers of Keras keep a dictionary of this name, with all parameters of theirs and of their parts."""
+"""Name of a dictionary in models and layers of Keras with all their parameters, including those of sublayers."""
 
 
 class Parameters:
-    """Numbers the parameters of optimizers; ``rows`` describes each: name, shape, line."""
+    """Numbers the parameters of optimizers; ``rows`` describes each by name, size and line."""
 
     def __init__(self, module_lines):
         self._module_lines = module_lines
@@ -24,7 +24,7 @@ class Parameters:
         self.sent = 0
 
     def add(self, parameters):
-        """Number parameters that are new; modules are searched for their names."""
+        """Number new parameters, with names from a search through the modules."""
         new = [one for one in parameters if id(one) not in self._numbers]
         if not new:
             return
@@ -39,12 +39,12 @@ class Parameters:
         return self._numbers.get(id(parameter), -1)
 
     def unsent(self):
-        """Rows that the watcher does not have yet."""
+        """Rows that have not been sent to the watcher yet."""
         rows, self.sent = self.rows[self.sent :], len(self.rows)
         return rows
 
     def _named(self):
-        """Name and line by the parameter."""
+        """Name and line of each parameter, by its id."""
         found = {}
         for root in root_modules():
             for path, module in root.named_modules():

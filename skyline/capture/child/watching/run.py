@@ -19,21 +19,22 @@ from .stop import stop
 from .window import Window
 
 _UNSURE_STEPS = 20
-"""Optimizer steps after which the optimizer that cuts the iterations is settled."""
+"""Number of optimizer steps after which the optimizer whose steps end iterations is fixed."""
 _LOST_STEPS = 64
-"""Steps of other optimizers after which it is chosen again."""
+"""Number of steps of other optimizers after which it is chosen again."""
 _PASSES_WITHOUT_STEP = 32
-"""Backward passes without any optimizer step after which the passes are the iterations."""
+"""Number of backward passes without any optimizer step after which each pass is an iteration."""
 _MOST_KEPT = 256
 _LATE = 2
-"""Windows of this many times the usual length end in any case."""
+"""A window that is this many times longer than usual ends in any case."""
 
 
 class WatchedRun:
-    """Hears of steps, passes, fetches, losses and saves. All its methods are short, and none may raise.
+    """Receives steps, passes, fetches, losses and saves. All methods are short, and none may raise.
 
     An iteration ends with the step of the optimizer that steps least often. Iterations are reported in windows of
-    ``every_s``. ``put_hooks`` gets False when a rest begins and True when it ends: only ``step_ended`` counts then.
+    ``every_s``. ``put_hooks`` is called with False at the beginning of a rest, in which only ``step_ended`` counts,
+    and with True at its end.
     """
 
     def __init__(self, stream, share, every_s, module_lines, put_hooks):
@@ -66,19 +67,19 @@ class WatchedRun:
     # Called by the hooks.
 
     def step_begins(self, optimizer):
-        """Before an optimizer step of an iteration with a sample."""
+        """Called before each optimizer step; samples the gradients."""
         if self._sampling():
             began = time.thread_time()
             self._sample.before_step(optimizer)
             self._sampling_s += time.thread_time() - began
 
     def step_put_off(self):
-        """The call that began made no step: gradients were only added up."""
+        """Called if the last call of an optimizer made no step, because gradients were only accumulated."""
         if self._sample is not None:
             self._sample.put_off()
 
     def step_ended(self, optimizer):
-        """After every optimizer step."""
+        """Called after every optimizer step."""
         if self._sample is not None:
             began = time.thread_time()
             self._sample.after_step()
@@ -89,7 +90,7 @@ class WatchedRun:
         self._iteration_ended(time.perf_counter())
 
     def sleeps_through(self, optimizer):
-        """True if the rest goes on after this step of the optimizer that cuts the iterations, which is counted."""
+        """True, with the iteration counted, if the rest continues after this step and the step ends an iteration."""
         if id(optimizer) != self._anchor or time.perf_counter() >= self._wake_at:
             return False
         self.iteration += 1
@@ -97,7 +98,7 @@ class WatchedRun:
         return True
 
     def backward_begins(self, tensors):
-        """Before every backward pass."""
+        """Called before every backward pass."""
         window = self._window
         if window is None:
             if not self._steps:
@@ -123,20 +124,20 @@ class WatchedRun:
             self._sampling_s += time.thread_time() - began
 
     def scaled(self, loss):
-        """A gradient scaler multiplies this loss before its backward pass."""
+        """Called with a loss before a gradient scaler multiplies it."""
         if isinstance(loss, torch.Tensor) and loss.numel() == 1:
             self._unscaled = loss
 
     def saved_tensors_hooked(self):
-        """Tensors of the graph go through hooks: reading them would compute a checkpointed segment once more."""
+        """Called if saved tensors have hooks: reading them would recompute a checkpointed segment."""
         self._hooked_at = self.iteration
 
     def clipped(self, norm):
-        """The script's clipping computed this norm of all gradients."""
+        """Called with the norm of all gradients that the script's clipping computed."""
         self._clipped = norm
 
     def fetched(self, began):
-        """A loader gave a batch."""
+        """Called when a loader returned a batch; ``began`` is the start of the wait."""
         window = self._window
         if window is None:
             return
@@ -147,7 +148,7 @@ class WatchedRun:
             self._idle.batch_arrived()
 
     def validated(self, loss, mean_of):
-        """A loss function was called without gradients; ``mean_of`` is the number that it is a sum of."""
+        """Called after a loss function without gradients; ``mean_of`` is the number of summed losses, or 1."""
         if len(self._validation) < _MOST_KEPT and isinstance(loss, torch.Tensor) and loss.numel() == 1:
             value = loss.detach()
             if not self._validation:
@@ -155,26 +156,26 @@ class WatchedRun:
             self._validation.append(value / mean_of if mean_of > 1 else value)
 
     def saved(self, seconds, path):
-        """``torch.save`` took so long."""
+        """Called after ``torch.save`` with its time."""
         self._note_line("save")
         self._stream.send(kind="save", iteration=self.iteration, seconds=seconds, path=path)
         if self._window is not None:
             self._window.left_out(seconds)
 
     def logged(self, line):
-        """The script wrote this line of a benchmark's log."""
+        """Called with a line of a benchmark's log that the script wrote."""
         self._stream.send(kind="output", iteration=self.iteration, text=line)
 
     # Iterations.
 
     def _is_anchor(self, key):
-        """True if the steps of this optimizer are the iterations."""
+        """True if the steps of this optimizer end iterations."""
         if self._since_anchor > _LOST_STEPS:
             self._steps, self._anchor, self._since_anchor = {}, None, 0
         self._steps[key] = self._steps.get(key, 0) + 1
         self._unsure = sum(self._steps.values()) <= _UNSURE_STEPS
         if self._anchor is None or self._unsure:
-            # Ties go to the optimizer that stepped last.
+            # With equal counts, it is the optimizer whose first step came last.
             self._anchor = min(reversed(self._steps), key=self._steps.get)
         self._since_anchor += 1
         return key == self._anchor
@@ -206,14 +207,14 @@ class WatchedRun:
             self._begin_sample()
 
     def _is_due(self, elapsed_s):
-        """True if a record of this window should be sent: sooner or later even if there is little time for it."""
+        """True if a record of this window should be sent; a late window is sent even if the budget is spent."""
         if elapsed_s < self._every_s:
             return False
         late = elapsed_s > _LATE * self._every_s
         return (late or self._budget.allows(self._window_s)) and not is_capturing()
 
     def _begin(self, now):
-        """The first iteration has ended: times count from here on."""
+        """Start to measure, after the first iteration."""
         self._stream.send(
             kind="start",
             process=os.getpid(),
@@ -271,7 +272,7 @@ class WatchedRun:
     # Samples.
 
     def _sampling(self):
-        """True in an iteration with a sample; work that goes into a graph of the device ends that."""
+        """True in an iteration with a sample; the capture of a device graph drops the sample."""
         if self._sample is not None and is_capturing():
             self._sample = None
         return self._sample is not None
@@ -290,7 +291,7 @@ class WatchedRun:
         if self._sample_s:
             self._sample_s = cost_s
         else:
-            # The first sample searches for the names of parameters: a part of the start that is not repeated.
+            # The first sample also searches for the names of parameters, which is not repeated later.
             self._sample_s = cost_s / 10
         self._budget.spend(self._sample_s)
 
@@ -316,7 +317,7 @@ class WatchedRun:
             self._moment = Moment(command, self._stream)
 
     def _note_line(self, site):
-        """Report where the person's code does something, the first time and when it changes."""
+        """Report the user's line at which something happens, the first time and when it changes."""
         line = user_code.innermost_line()
         if line is not None and self._lines.get(site) != line:
             self._lines[site] = line

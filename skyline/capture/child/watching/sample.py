@@ -1,4 +1,4 @@
-"""Statistics of the tensors of one iteration: gradients, updates of weights, activations, targets."""
+"""Statistics of tensors in one iteration: gradients, updates of weights, activations, targets."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from .graph_reading import GraphReading
 _MOST_UPDATES = 16
 _MOST_COMPARED = 1024
 _BYTES_PER_S = 200e9
-"""Lower estimate of the memory bandwidth of an accelerator: its time is not seen by the host."""
+"""Lower estimate of an accelerator's memory bandwidth, to estimate its time, which the host does not see."""
 
 
 class Sample:
-    """Collects tensors of one element during an iteration; ``send`` reads them and passes them on."""
+    """Collects one-element tensors during an iteration; ``send`` reads them and sends them."""
 
     def __init__(self, iteration, parameters):
         self.iteration = iteration
@@ -28,7 +28,7 @@ class Sample:
         self.device_s = 0.0
 
     def see_loss(self, loss):
-        """Before a backward pass."""
+        """Read the graph before a backward pass."""
         if self._reading is None and loss.grad_fn is not None:
             self._reading = GraphReading(loss)
             self._parameters.add(
@@ -36,7 +36,7 @@ class Sample:
             )
 
     def before_step(self, optimizer):
-        """Gradients are complete, weights have their old values."""
+        """Take norms of the complete gradients, and copies of the old weights."""
         trained = [one for one in parameters_of(optimizer) if one.requires_grad]
         self._parameters.add(trained)
         self._complete = len(self._gradients), len(self._missing)
@@ -55,13 +55,13 @@ class Sample:
             self._before = [(one, _part(one).clone(), _part(gradient)) for one, gradient in _spread(plain)]
 
     def put_off(self):
-        """Weights kept their values, and gradients were not complete: forget the statistics before the step."""
+        """Drop the statistics from before the last call, which made no step: the gradients were incomplete."""
         gradients, missing = self._complete
         del self._gradients[gradients:], self._missing[missing:]
         self._before = []
 
     def after_step(self):
-        """Weights have their new values."""
+        """Compare the new weights with the old ones."""
         with torch.no_grad():
             for one, before, gradient in self._before:
                 change = torch.linalg.vector_norm(_part(one) - before)
@@ -70,7 +70,7 @@ class Sample:
         self._before = []
 
     def send(self, later, stream, clipped):
-        """Read the numbers when they are there. ``clipped`` is the norm by the script's clipping."""
+        """Send the numbers once they have arrived. ``clipped`` is the norm from the script's clipping."""
         reading = self._reading
         activations = reading.activations if reading is not None else []
         norms = [norm for _, norm in self._gradients]
@@ -111,7 +111,7 @@ class Sample:
 
 
 def _is_plain(tensor):
-    """True for a dense tensor of one device: others may need communication for a norm."""
+    """True for a dense tensor on one device; the norm of other tensors may need communication."""
     return (
         type(tensor) in (torch.Tensor, torch.nn.Parameter)
         and tensor.layout == torch.strided
@@ -121,13 +121,13 @@ def _is_plain(tensor):
 
 
 def _spread(pairs):
-    """Some of them, from the first to the last."""
+    """Some of the pairs, evenly spread from the first to the last."""
     stride = max(1, -(-len(pairs) // _MOST_UPDATES))
     return [*pairs[::stride], *(pairs[-1:] if (len(pairs) - 1) % stride else [])]
 
 
 def _part(tensor):
-    """The first elements, as far as memory order goes."""
+    """The first elements of a tensor, from a contiguous part of it."""
     part = tensor.detach()
     while part.dim() > 1 and not part.is_contiguous():
         part = part[0]

@@ -1,4 +1,4 @@
-"""End of a run that the person allowed the watcher to stop: a checkpoint, then what Ctrl+C does."""
+"""Ends a run that the user allowed the watcher to stop: with a checkpoint, then like Ctrl+C."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _save = torch.save
 
 
 def stop(command, iteration, stream):
-    """Save modules, optimizers and random state, and raise the signal of Ctrl+C in this process.
+    """Save modules, optimizers and random state, and raise the signal of Ctrl+C (SIGINT) in this process.
 
-    Shells start programs in the background with that signal ignored: there its exception is raised in its place.
+    Shells start background programs with SIGINT ignored: then KeyboardInterrupt is raised instead.
     """
     path = command.get("checkpoint")
     if path is not None:
@@ -45,7 +45,7 @@ def stop(command, iteration, stream):
 
 
 def _optimizers():
-    """Those of PyTorch and of Keras that exist."""
+    """All existing optimizers of PyTorch and Keras."""
     known = {}
     found = []
     for thing in gc.get_objects():
@@ -59,7 +59,7 @@ def _optimizers():
 
 
 def _models(trained):
-    """Modules with trained parameters that are part of no other; of Keras without the layers of its models."""
+    """Root modules with trained parameters; for Keras without layers that belong to a model."""
     known = set()
     found = []
     roots = [(root, {id(one) for one in root.parameters()}) for root in root_modules()]

@@ -1,4 +1,4 @@
-"""The line to the watcher: records as lines of JSON, written without ever waiting."""
+"""The connection to the watcher: records as lines of JSON, written without waiting."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import time
 
 _MOST_PENDING_BYTES = 1 << 20
 _RETRY_S = 1.0
-"""While nobody listens, a connection is tried this often: some microseconds each time."""
+"""Seconds between attempts to connect while nobody listens; an attempt takes some microseconds."""
 _FIRST_WINDOWS = 5
-"""Rules compare the loss with that of so many windows at the start."""
+"""Number of first windows that are stored: rules compare the loss with the loss in these windows."""
 _FLAGS = getattr(socket, "MSG_NOSIGNAL", 0)
 
 
 class Stream:
-    """Connects with the first record. While nobody listens, records are dropped.
+    """Connects at the first record. While nobody listens, records are dropped.
 
-    A watcher that comes later, because the first was killed, hears the start, the lines, the parameters and the first
-    windows before anything else. A forked process opens a line of its own with its first record.
+    A watcher that connects later, because the first one was killed, first receives the start, the lines, the parameters
+    and the first windows. A forked process opens its own connection at its first record.
     """
 
     def __init__(self, address):
@@ -35,7 +35,7 @@ class Stream:
         self.dropped = 0
 
     def send(self, **record):
-        """Pass a record on, or drop it if the watcher does not read."""
+        """Send a record, or drop it if the watcher does not read."""
         connected = self._connected()
         key = self._key(record)
         if key is not None:
@@ -77,7 +77,7 @@ class Stream:
         self._lose()
 
     def _key(self, record):
-        """The name under which a later watcher hears this record; None for one that it does not need."""
+        """The key under which this record is stored for a later watcher; None if that does not need it."""
         kind = record["kind"]
         if kind == "start":
             return kind
@@ -92,7 +92,7 @@ class Stream:
 
     def _connected(self):
         if self._owner != os.getpid():
-            # A forked process: the line is that of its parent.
+            # In a forked process, the connection belongs to the parent.
             self._owner, self._socket, self._retry_at = os.getpid(), None, 0.0
             self._pending.clear()
             self._kept.clear()

@@ -8,7 +8,7 @@ import time
 
 _STATISTICS = "/proc/thread-self/schedstat"
 _MOST_BYTES = 128
-# Kept from before the script could put something else in their place.
+# Bound at import, before the script can replace them.
 _open, _read, _close = os.open, os.read, os.close
 
 
@@ -33,47 +33,47 @@ class Window:
         self.loss = None
 
     def fetched(self, seconds):
-        """A batch arrived after so long."""
+        """Count a batch that arrived after a wait of ``seconds``."""
         self.fetches += 1
         self._wait_s += seconds
         self._longest_wait_s = max(self._longest_wait_s, seconds)
 
     def backward_begins(self, now):
-        """The first backward pass of an iteration ends the part in which no rank waits for another."""
+        """Note a backward pass; the first one ends the part of an iteration in which no rank waits for others."""
         if not self._passed:
             self._passed = True
             self._own_s += now - self._last
 
     def see_loss(self, value):
-        """The loss of a backward pass."""
+        """Add the loss of a backward pass."""
         self._losses += 1
         self._loss_sum += value
-        # A comparison with a value that is not a number is false.
+        # A comparison with NaN is false, so that NaN becomes the largest value.
         if not value <= self._largest:
             self._largest = value
 
     def left_out(self, seconds):
-        """Time of this iteration that does not count as iteration time."""
+        """Exclude time of this iteration from the iteration time."""
         self._left_out_s += seconds
 
     def iteration_ended(self, now):
-        """An iteration ends here."""
+        """Add an iteration that ends now."""
         self._iterations.append(now - self._last - self._left_out_s)
         self._left_out_s = 0.0
         self._last = now
         self._passed = False
 
     def processor_s(self):
-        """Processor time of this thread since the window began."""
+        """Processor time of this thread since the window began, in s."""
         return time.thread_time() - self._processor_began
 
     def delayed_s(self):
-        """Time since the window began in which this thread was ready and had no processor; None if unknown."""
+        """Time in s since the window began in which this thread waited for a processor; None if unknown."""
         now = delayed_s()
         return None if now is None or self._delay_began is None else now - self._delay_began
 
     def record(self, now, iteration):
-        """The record; times in seconds."""
+        """The record of the window, with times in seconds."""
         times = sorted(self._iterations)
         mean = self._loss_sum / self._losses if self._losses else None
         return {
@@ -91,7 +91,7 @@ class Window:
 
 
 def delayed_s():
-    """Seconds in which the calling thread was ready and had no processor, by Linux's scheduler; None if not counted."""
+    """Seconds that the calling thread has waited for a processor, by Linux's scheduler; None if not counted."""
     try:
         descriptor = _open(_STATISTICS, os.O_RDONLY)
     except OSError:
@@ -102,5 +102,5 @@ def delayed_s():
         return None
     finally:
         _close(descriptor)
-    # A kernel that does not count writes zeros.
+    # A kernel without these statistics reports zeros.
     return waited_ns / 1e9 if ran_ns else None

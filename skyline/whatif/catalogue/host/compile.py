@@ -48,29 +48,30 @@ from skyline.whatif.predicted_kernels import PredictedKernels
 from skyline.whatif.subject import Memory
 
 MASK_NS = Interval(23.0, 17.0, 30.0)
-"""For each truth value, on one core: written in the forward pass, and read in the backward one. Measured by
-``benchmarks/compiled_masks.py`` on one CPU: 17 to 32 ns in two runs, and -1 to 2 where none is kept."""
+"""The time in ns of each truth value on one core: written in the forward pass, and read in the backward pass.
+Measured by ``benchmarks/compiled_masks.py`` on one CPU: 17 to 32 ns in two runs, and -1 to 2 if none is
+kept."""
 MASK_PART = 0.95
-"""The part of that which threads divide among them."""
+"""The part of this time that threads divide among them."""
 _SLOW, _QUICK = "avx2", "avx512f"
 _BY_RESULT = frozenset({"aten::relu", "aten::relu_"})
-"""Rectifiers that are undone by what came out, which a product behind them keeps in any case."""
+"""Rectifiers whose backward pass needs only their output, which a following product keeps in any case."""
 _BY_INPUT = frozenset(
     f"aten::{name}{ending}"
     for name in ("leaky_relu", "hardtanh", "relu6", "clamp", "clamp_min", "clamp_max", "threshold")
     for ending in ("", "_")
 )
 _NORM = "norm"
-"""Its input is kept, and all behind it is computed again from that, comparisons as well."""
+"""Its input is kept, and all later work, including comparisons, is recomputed from it."""
 
 
 def kept_masks(
     subject: Subject, graph: Graph, found: Regions, larger: float, checkpointed: Flags | None
 ) -> Times:
-    """By task, how many truth values compiled code would keep; none where these are stored as quickly as others.
+    """The number of truth values that compiled code would keep, by task; 0 if they are stored at full speed.
 
-    The recorded batch counts, ``larger`` is how many times as large the one is that ``graph`` computes. Blocks that
-    are ``checkpointed`` as well keep none.
+    Counts are for the recorded batch; the batch of ``graph`` is ``larger`` times as large. Blocks that are
+    also ``checkpointed`` keep none.
     """
     kept = np.zeros(len(graph))
     profile = subject.profile
@@ -110,7 +111,7 @@ _REDUCES = re.compile(r"norm|softmax|::sum|::mean|::amax|::amin|::var|loss", re.
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FusedTimes:
-    """Time in µs of the first task of each group, in which the whole group runs."""
+    """The time in µs of the first task of each group, which stands for the whole group."""
 
     heads: Indices
     likely: Times
@@ -119,24 +120,25 @@ class FusedTimes:
 
 
 def fused_as_predicted(subject: Subject, graph: Graph, found: Regions) -> FusedTimes | None:
-    """The joined kernels as the predictor has them; None where nothing is predicted.
+    """The times of the fused kernels by the predictor; None without a prediction.
 
-    The present time of a group is scaled by the ratio of both predictions, so that changes before this one are kept.
+    The present time of a group is scaled by the ratio of the two predictions, so that earlier changes stay in
+    effect.
     """
     known = PredictedKernels.of(subject, graph)
     groups = [group for group in found.groups if group.calls and group.external_bytes > 0]
     if known is None or not groups:
         return None
     joined = [_joined(group) for group in groups]
-    # Asked together with the whole step, whose products tell a predictor its format.
+    # Predicted together with the whole step, whose products tell the predictor its number format.
     calls = [call for group in groups for call in group.calls]
     us = known.us([*known.shapes, *calls, *joined])
     rows: list[Interval] = []
     for group, shape in zip(groups, joined, strict=True):
         before = sum(us[call].value for call in group.calls)
         now = float(graph.durations[group.tasks].sum())
-        # A group is at most as slow as its parts, which are left apart otherwise, and no faster than any of them: a
-        # normalization reads its input twice in generated code, too.
+        # A group is at most as slow as the sum of its parts, which would otherwise not be fused, and no
+        # faster than any of them: a normalization reads its input twice in generated code, too.
         longest = max(us[call].value for call in group.calls)
         factor = min(1.0, max(longest, us[shape].value) / before) if before > 0 else 1.0
         after = us[shape]
@@ -147,7 +149,7 @@ def fused_as_predicted(subject: Subject, graph: Graph, found: Regions) -> FusedT
 
 
 def _joined(group: Group) -> OperatorShape:
-    """The one kernel of a group, by what it moves."""
+    """The fused kernel of a group as an operator, by the bytes it moves."""
     first, last = group.calls[0], group.calls[-1]
     reduces = any(_REDUCES.search(call.operator) for call in group.calls)
     largest = max((size for call in group.calls for size in call.inputs), key=prod, default=())
@@ -169,9 +171,9 @@ _FIRST = (2, 0)
 _ON_WINDOWS_CPU = (2, 5)
 _ACTIVATIONS = Interval(0.9, 0.5, 1.0)
 _REPLAY_US = 15.0
-"""Copying the inputs in and launching one CUDA graph."""
+"""The time in µs to copy the inputs and to launch one CUDA graph."""
 _TUNED = Interval(0.95, 0.8, 1.0)
-"""Time of products and convolutions whose kernels were chosen by trying them."""
+"""Ratio of the time of products and convolutions with kernels chosen by trials to their present time."""
 _CALLING = Constant(
     1.0,
     0.7,
@@ -190,7 +192,7 @@ _WORTH_ASKING = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Compile(UsualWhatIf):
-    """Joins neighbouring pointwise operators in the passes over the model, and takes Python out of them."""
+    """Fuses neighbouring pointwise operators in the passes over the model, and removes Python from them."""
 
     name: str = "compile"
     stage: Stage = Stage.FUSION
@@ -202,7 +204,7 @@ class Compile(UsualWhatIf):
         )
 
     def detect(self, subject: Subject) -> Applicability:
-        """Only where PyTorch can compile, has not compiled yet, and there is something to compile."""
+        """Applicable if PyTorch can compile the script and has not done so, and if there is work to compile."""
         profile = subject.profile
         if profile is not None and (reason := _impossible(profile)):
             return Applicability.no(reason)
@@ -229,7 +231,7 @@ class Compile(UsualWhatIf):
         return Applicability(True, values=values, default=DEFAULT)
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
-        """Each group of operators becomes one, the host's time in the passes next to nothing."""
+        """Fuse each group of operators into one, and reduce the host's time in the passes to almost nothing."""
         mode = _mode(value, subject)
         graph = scenario.graph
         blocks = _checkpointed_blocks(scenario, subject)
@@ -239,7 +241,7 @@ class Compile(UsualWhatIf):
         masks = larger * kept_masks(subject, graph, found, larger, checkpointed)
 
         told = None if checkpointed is not None else fused_as_predicted(subject, graph, found)
-        # The call that each operator has goes, and the one from generated code comes: not both.
+        # The call from generated code replaces each operator's own call.
         uncalled = without_calls(subject, subject.graph_of(self.grain), graph, found)
 
         def compiled(case: FusionBound, calls: float, tuned: float, mask_ns: float) -> Graph:
@@ -274,7 +276,7 @@ class Compile(UsualWhatIf):
         )
         if not found.breaks and not shapes_change(subject):
             return made
-        # Broken graphs, and graphs compiled again, may gain nothing.
+        # Broken graphs and recompiled graphs may gain nothing.
         return replace(made, above_ms=max(made.above_ms, subject.step_ms(graph) - subject.step_ms(likely)))
 
 
@@ -282,7 +284,7 @@ _COMPILED = re.compile(r"CompiledFunction|Torch-Compiled|TorchDynamo|^triton_|gr
 
 
 def _checkpointed_blocks(scenario: Scenario, subject: Subject) -> tuple[str, ...]:
-    """The blocks that are checkpointed as well."""
+    """The blocks that the question also checkpoints."""
     value = scenario.choices.get("checkpointing")
     if value is None:
         return ()
@@ -291,14 +293,14 @@ def _checkpointed_blocks(scenario: Scenario, subject: Subject) -> tuple[str, ...
 
 
 def _inside(graph: Graph, paths: tuple[str, ...]) -> Flags:
-    """By task, whether it belongs to one of these modules."""
+    """Flags of the tasks that belong to one of these modules."""
     names = graph.structure.modules
     inside = [any(name == path or name.startswith(f"{path}.") for path in paths) for name in names]
     return np.array([*inside, False])[graph.tasks.module]
 
 
 def _impossible(profile: Profile) -> str:
-    """Why the run cannot be compiled, as far as it is known; empty where it can."""
+    """The reason why the run cannot be compiled, as far as known; empty if it can."""
     if "torch.compile" in (profile.iteration.styles if profile.iteration is not None else ()):
         return "it is compiled already"
     if any(call.name == "compile" for call in profile.calls):
@@ -324,7 +326,7 @@ def _impossible(profile: Profile) -> str:
 
 
 def _only_parts_are_called(profile: Profile) -> bool:
-    """True if a loop of the user's own uses the model as a container. Frameworks compile more than its forward pass."""
+    """True if the user's own loop uses the model as a container. Frameworks compile more than its forward pass."""
     roots = [module for module in profile.modules if "." not in module.path]
     parts = [module for module in profile.modules if "." in module.path]
     styles = profile.iteration.styles if profile.iteration is not None else ()
@@ -377,18 +379,18 @@ def _compiled(
     if mode == MAX_AUTOTUNE:
         heavy = np.intersect1d(_heavy(graph), np.flatnonzero(ON_GPU[kinds]))
         durations[heavy] *= tuned
-    # The call of the compiled graph, guards and all: on a processor it is the host's, which threads do not divide.
+    # The call of the compiled graph, including guards. On a CPU it is host time, which threads do not divide.
     (durations if on_gpu else gaps)[found.entries] += own
     return graph.with_times(durations=durations, gaps=gaps)
 
 
 def _heavy(graph: Graph) -> Indices:
-    """Products, convolutions and attention."""
+    """The products, convolutions and attention."""
     return np.flatnonzero(graph.tasks.work != WORK[WorkClass.OTHER])
 
 
 def _remaining_launches(graph: Graph, found: Regions) -> np.ndarray:
-    """Launches in the passes of all but what has become part of another kernel."""
+    """The launches in the passes, without those of work that has become part of another kernel."""
     dropped = np.zeros(len(graph), np.bool_)
     for group in found.groups:
         dropped[group.tasks[1:]] = True

@@ -44,11 +44,11 @@ _PER_GRAPH_S = Constant.at(0.5, f"{_BENCHMARK}: for each graph after the first",
 _RANGE = Constant(1.0, 0.4, 2.5, f"{_BENCHMARK}: warm caches and many cores, or a slow machine", machine=XEON)
 _TUNING = Constant.at(5.0, "an assumption: each kernel is tried out in several variants")
 _TRAINED = "AccumulateGrad"
-"""Each trained parameter has one in a backward pass."""
+"""The node that each trained parameter has in a backward pass."""
 
 
 def graph_calls_us(subject: Subject, graph: Graph, found: Regions) -> Times:
-    """Time in µs of calling each compiled graph of ``found.entries``, before ``call_scale``.
+    """The time in µs to call each compiled graph of ``found.entries``, before ``call_scale``.
 
     On a CPU the guards of a forward graph take longer with each trained parameter of its model.
     """
@@ -63,16 +63,16 @@ def graph_calls_us(subject: Subject, graph: Graph, found: Regions) -> Times:
 
 
 def call_scale(subject: Subject, graph: Graph) -> float:
-    """The cost of calls on this machine over that of the constants; 1 on a GPU, or where it is not known.
+    """The ratio of the cost of calls on this machine to the constants; 1 on a GPU, or if unknown.
 
-    A piece of generated code takes as long as an operator of the backward pass that computes next to nothing: 3.2 and
-    2.9 µs on an EPYC (``benchmarks/compiled_calls.py``). The calls of graphs are in proportion.
+    A piece of generated code takes as long as an operator of the backward pass that computes next to nothing:
+    3.2 and 2.9 µs on an EPYC (``benchmarks/compiled_calls.py``). The calls of graphs scale in proportion.
     """
     return 1.0 if subject.on_gpu else call_us(subject, graph, Phase.BACKWARD) / MOST_US
 
 
 def without_calls(subject: Subject, recorded: Graph, graph: Graph, found: Regions) -> Graph:
-    """The graph without the part of each operator of a processor that is its call by PyTorch."""
+    """The graph without PyTorch's call overhead in each CPU operator."""
     if subject.on_gpu:
         return graph
     durations = graph.durations.copy()
@@ -83,9 +83,9 @@ def without_calls(subject: Subject, recorded: Graph, graph: Graph, found: Region
 
 
 def compiling_s(found: Regions, subject: Subject, graph: Graph, *, tuned: bool = False) -> Interval:
-    """Seconds until the first iterations are compiled, from how much of ``graph`` there is to compile.
+    """The seconds until the first iterations are compiled, from the amount of ``graph`` to compile.
 
-    Measured on CPUs only, where C++ is generated; with ``tuned`` kernels are tried out besides.
+    Measured on CPUs only, where C++ is generated; with ``tuned``, kernels are also tried out.
     """
     steps = max(1, subject.steps)
     share = _compiled_share(found, subject, graph)
@@ -102,7 +102,7 @@ def compiling_s(found: Regions, subject: Subject, graph: Graph, *, tuned: bool =
 
 
 def _compiled_share(found: Regions, subject: Subject, graph: Graph) -> float:
-    """The share of an iteration's graphs that is compiled.
+    """The share of an iteration's graphs that are compiled separately.
 
     A model that is called several times, as for each step of a sequence, is compiled once.
     """
@@ -116,7 +116,7 @@ def _compiled_share(found: Regions, subject: Subject, graph: Graph) -> float:
 
 
 def shapes_change(subject: Subject) -> bool:
-    """Return True if the recorded iterations called the operators of the forward pass with different shapes.
+    """True if the recorded iterations called the operators of the forward pass with different shapes.
 
     A trace without shapes shows at least whether other operators were called.
     """
@@ -132,7 +132,7 @@ def shapes_change(subject: Subject) -> bool:
 
 
 def _called(recording: Recording) -> set[bytes]:
-    """The operators that the forward passes of counted steps called, each with its shapes and how often."""
+    """The distinct sets of operator calls, with shapes and counts, in the forward passes of counted steps."""
     trace, tasks = recording.trace, recording.graph.tasks
     forward = select(recording.graph, phase=Phase.FORWARD, kind=TaskKind.CPU, lane=recording.lane)
     if not recording.has_steps:

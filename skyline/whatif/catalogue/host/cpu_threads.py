@@ -30,15 +30,16 @@ from skyline.whatif.number_formats import NARROW
 from skyline.whatif.question import whole_number
 
 _OF_THE_TIME = (0.0, 0.5, 1.0)
-"""Workers that keep up, and whose processor time is not known, may be busy for any part of the time."""
+"""Assumed busy shares of the time for workers that keep up and whose processor time is not known: any share."""
 _OF_THE_LOAD = (0.5, 1.0, 1.5)
-"""Of processor time that was measured: the script's other helpers count in it, and the clock counts in hundredths."""
+"""Assumed shares of the measured processor time: it includes the script's other helpers, and its clock has a
+resolution of hundredths."""
 
 
 def core_contention(scenario: Scenario, before: Graph, baseline: Subject, threads: int) -> Scenario:
-    """The scenario, whose operators take what they take on ``threads`` threads, with the cores shared again.
+    """The scenario with operators on ``threads`` threads, with the sharing of cores recomputed.
 
-    ``before`` is the graph with the operators as they were. Were it not for the workers nothing would change here.
+    ``before`` is the graph with the operators as they were. Without loader workers, nothing changes here.
     """
     workers, cores = present_setting(baseline).workers, cores_of(baseline)
     now = threads_in(Scenario.of(baseline), baseline)
@@ -95,7 +96,7 @@ class CpuThreads(UsualWhatIf):
         return f"split operators over {value or 'other'} CPU thread{'s' if value != '1' else ''}"
 
     def detect(self, subject: Subject) -> Applicability:
-        """Applicable where the CPU computes, and has operators that are worth splitting."""
+        """Applicable if the CPU computes, and has operators that are worth splitting."""
         cores, now = cores_of(subject), threads_in(Scenario.of(subject), subject)
         if subject.on_gpu:
             return Applicability.no("the operators run on the GPU and not on CPU threads")
@@ -114,9 +115,10 @@ class CpuThreads(UsualWhatIf):
         return Applicability(True, values=tuple(map(str, offered)), default=str(default))
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
-        """Each operator by itself; then what the threads and the workers that the script has take from each other.
+        """Scale each operator by itself; then add the contention between threads and the script's workers.
 
-        Where iterations were tried on so many threads next to these workers, the whole takes what it took there.
+        If iterations were tried on that number of threads with these workers, the iteration takes the tried
+        time.
         """
         asked = whole_number(self.name, value)
         made = self._modelled(scenario, asked, subject)
@@ -124,7 +126,8 @@ class CpuThreads(UsualWhatIf):
         seen = _seen_beside_workers(subject, asked, narrow)
         if seen is None or made is scenario:
             return made
-        # In 16 bits the format was tried with the threads; of other changes the model says how much less these matter.
+        # The 16-bit format was tried together with the threads; the model accounts for the effect of other
+        # changes.
         start = scenario if narrow else Scenario.of(subject, self.grain)
         alone = made if scenario.graph is start.graph else self._modelled(start, asked, subject)
         now_ms, alone_ms = subject.step_ms(made.graph), subject.step_ms(alone.graph)
@@ -178,10 +181,10 @@ class CpuThreads(UsualWhatIf):
 
 
 def _seen_beside_workers(subject: Subject, asked: int, number_format: str) -> Interval | None:
-    """The iteration on so many threads over that on the script's own, both in a format; None if not tried.
+    """The ratio of the iteration on ``asked`` threads to that on the script's own, in one format; None if not tried.
 
-    They took turns while loader workers ran. Workers that do not keep up tell nothing: in a turn the script takes
-    batches that were made in the one before.
+    Both were tried in turns while loader workers ran. If workers do not keep up, these turns show nothing: in
+    a turn, the script takes batches that were made in the turn before.
     """
     if not present_setting(subject).workers or not workers_keep_up(subject):
         return None
@@ -194,7 +197,7 @@ def _seen_beside_workers(subject: Subject, asked: int, number_format: str) -> In
 
 
 def _tried_ratio(subject: Subject, threads: int | None, number_format: str) -> Interval | None:
-    """The iteration in an execution config over the unchanged one, by its rounds; None where they do not agree."""
+    """The ratio of the iteration in an execution configuration to the unchanged one; None if its rounds disagree."""
     tried, choices = subject.tried, Choices(threads=threads, number_format=number_format)
     if tried is None:
         return None
@@ -206,7 +209,7 @@ def _tried_ratio(subject: Subject, threads: int | None, number_format: str) -> I
 
 
 def _with_python(subject: Subject, graph: Graph, asked: int) -> Graph:
-    """With Python between the operators as it was tried on so many threads: other cores are at rest then."""
+    """The graph with Python time as tried on ``asked`` threads: it depends on whether other cores are idle."""
     if subject.tried is None or present_setting(subject).workers:
         return graph
     factors = subject.tried.python_factors(graph, subject.tried.standing, (asked, ""))

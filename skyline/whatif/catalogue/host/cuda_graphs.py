@@ -27,7 +27,7 @@ _WORTH_ASKING = 0.02
 
 @dataclass(frozen=True, slots=True)
 class CudaGraphs(UsualWhatIf):
-    """Takes the host's time in the forward and backward pass away; the GPU's work stays as it is."""
+    """Removes the host's time in the forward and backward pass; the GPU's work stays as it is."""
 
     name: str = "cuda_graphs"
     words: str = "launch the forward and backward pass as CUDA graphs"
@@ -35,7 +35,7 @@ class CudaGraphs(UsualWhatIf):
     grain: Grain = Grain.PHASES
 
     def detect(self, subject: Subject) -> Applicability:
-        """Applicable where kernels are launched one by one, and the passes do not stop for the GPU."""
+        """Applicable if kernels are launched one by one, and the passes do not wait for the GPU."""
         if not subject.on_gpu:
             return Applicability.no("nothing ran on a GPU")
         graph = subject.graph_of(self.grain)
@@ -74,13 +74,13 @@ class CudaGraphs(UsualWhatIf):
 
 
 def _with_pool(memory: Memory, batch_bytes: int) -> Memory:
-    """Inputs lie at fixed places; what the passes need is the graphs' own, and nothing else can be put there."""
+    """The memory with inputs at fixed addresses, and with a pool of the graphs' own that other work cannot use."""
     activations = max(0.0, memory.activations.value)
     return memory.more("other", Interval(batch_bytes, batch_bytes, batch_bytes + activations))
 
 
 def _compiling_s(scenario: Scenario, subject: Subject) -> Interval | None:
-    """The one-off cost of compiling; None where it is counted already."""
+    """The one-off cost of compiling; None if it is counted already."""
     if scenario.one_off_s is not None:
         return None
     graph = subject.graph_of(Grain.OPERATORS)
@@ -88,7 +88,7 @@ def _compiling_s(scenario: Scenario, subject: Subject) -> Interval | None:
 
 
 def _in_passes(subject: Subject, graph: Graph) -> Indices:
-    """The host's tasks in the passes, but for other libraries' operators, and for where steps begin and end."""
+    """The host's tasks in the passes, except other libraries' operators and the tasks that mark steps."""
     chosen = select(graph, kind=_HOST, phase=PASSES)
     foreign = graph.tasks.named(lambda name: operator_class(name) == CostClass.FOREIGN)
     return np.setdiff1d(chosen[~foreign[chosen]], subject.step_marks(graph))

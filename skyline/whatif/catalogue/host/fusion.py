@@ -1,4 +1,4 @@
-"""Which operators of the passes over the model a compiler would make one, and what is left of their time."""
+"""The operators of the passes over the model that a compiler would fuse, and their remaining time."""
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ _HOST = (KIND[TaskKind.CPU], KIND[TaskKind.LAUNCH])
 
 @dataclass(frozen=True, slots=True)
 class FusionBound:
-    """Factors of one end of the range: of memory traffic, and of the arithmetic that is more than traffic.
+    """The factors at one end of the range: for memory traffic, and for arithmetic beyond traffic.
 
-    ``composite`` is that of operators which are one pass in PyTorch's own code already (norms, softmax, GELU,
-    dropout); generated code for them is often slower. ``views`` is the share that stays of views, which copy where
-    what follows needs another order. ``at_least`` and ``at_most`` bound a group by its present time. ``products`` and
-    ``convolutions`` are factors on CPUs, where the compiler chooses other layouts for what it leaves to libraries.
+    ``composite`` is the factor for operators that are already one pass in PyTorch's own code (norms, softmax,
+    GELU, dropout); generated code for them is often slower. ``views`` is the remaining share of views, which
+    copy if the next operator needs another layout. ``at_least`` and ``at_most`` bound a group relative to its
+    present time. ``products`` and ``convolutions`` are factors on CPUs, where the compiler chooses other
+    layouts for work that it leaves to libraries.
     """
 
     traffic: float
@@ -45,11 +46,12 @@ class FusionBound:
     products: float
     convolutions: float
     drawing_ns: float
-    """For each random number that code generated for a CPU draws, on one core."""
+    """The time in ns of each random number drawn by code generated for a CPU, on one core."""
     pooling: PoolingFactors
     recomputed: float
-    """The rest of pointwise work that checkpointing repeats: the kernels of the backward pass do it on what they
-    read anyway. Two networks whose blocks were compiled and checkpointed took 3 and 13 % longer than compiled alone."""
+    """The remaining share of pointwise work that checkpointing repeats: the kernels of the backward pass do
+    it on data that they read anyway. Two networks with compiled and checkpointed blocks took 3 and 13 %
+    longer than with compiled blocks only."""
 
 
 LIKELY = FusionBound(1.0, 0.75, 1.4, 0.5, 0.15, 1.4, 1.0, 0.88, 17.5, POOLING.likely, 0.2)
@@ -62,31 +64,32 @@ _DRAWS = (
     "aten::rand_like",
     "aten::feature_dropout",
 )
-"""Operators that draw a random number for each element. The compiler's own code for CPUs computes each from its place,
-ten rounds of Philox (Salmon et al., 2011) on one number at a time: 16 to 18 ns were measured on one machine, 18 to 23
-on another, with whatever it was joined, where PyTorch's operator takes 6 to 8 ns."""
+"""Operators that draw a random number for each element. The compiler's own code for CPUs computes each from
+its position, by ten rounds of Philox (Salmon et al., 2011) on one number at a time. This took 16 to 18 ns on
+one machine and 18 to 23 on another, whatever it was fused with; PyTorch's operator takes 6 to 8 ns."""
 _DRAWS_FROM_NS = 1.0
-"""A dropout that took less for each number drew none: the model was evaluated."""
+"""A dropout that took less time per number drew none: the model was in evaluation mode."""
 _ONLY_DRAWN = 0.45
-"""The part of a dropout's time that its random numbers take by ``rand``: 2.7 of 6.2 ns were measured. The compiler
-calls that where blocks are checkpointed: the numbers are drawn again from a state that was kept, which its own code
+"""The share of a dropout's time for its random numbers by ``rand``: 2.7 of 6.2 ns were measured. The compiler
+calls ``rand`` if blocks are checkpointed: the numbers are drawn again from a saved state, which its own code
 for CPUs cannot do (``run_and_save_rng_state``)."""
 _DRAWING_PART = 0.95
-"""The part of drawing that threads divide among them, in generated code."""
+"""The part of the drawing that threads divide among them, in generated code."""
 _COMPOSITE = (
     "layer_norm", "layernorm", "batch_norm", "batchnorm", "group_norm", "groupnorm", "softmax", "gelu", "rms_norm",
     "instance_norm", "pool", "embedding", "dropout", "masked_fill", "maskedfill",
 )  # fmt: skip
 _QUICKER_CHANNELS_LAST = ("batch_norm", "batchnorm")
-"""With convolutions a CPU's images are laid channels last by the compiler, in which these cost no more than arithmetic
-between neighbours: PyTorch's own take a third of their time there (``channels_last``)."""
+"""With convolutions, the compiler stores a CPU's images channels last. In this layout these operators cost no
+more than the arithmetic of their neighbours: PyTorch's own code takes a third of its time there
+(``channels_last``)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Group:
-    """Neighbours that become one kernel: the tasks, and their calls where these are known.
+    """Neighbouring tasks that become one kernel, and their operator calls if known.
 
-    ``external_bytes`` is what the one kernel moves, ``alone_bytes`` what each task does by itself.
+    ``external_bytes`` is the traffic of the fused kernel, ``alone_bytes`` the traffic of each task by itself.
     """
 
     tasks: Indices
@@ -95,19 +98,19 @@ class Group:
     external_bytes: int = 0
     alone_bytes: Times | None = None
     drawn: Times | None = None
-    """Number of random numbers that each task draws on a CPU."""
+    """The count of random numbers that each task draws on a CPU."""
     pools: Indices | None = None
-    """The kind of pooling of each task that finds maxima of windows on a CPU, ``NONE`` of others."""
+    """The pooling kind of each task that is max pooling on a CPU; ``NONE`` for other tasks."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Regions:
     """The parts of a graph that would be compiled.
 
-    ``host`` are tasks of the script's threads, ``entries`` the first one of each stretch that would be one compiled
-    graph, ``heads`` those of forward passes among these. ``groups`` are what becomes one kernel, ``fused`` the
-    tasks in them, ``views`` those that give another view of the same memory. ``operators`` counts those of an
-    iteration.
+    ``host`` are tasks of the script's threads. ``entries`` are the first tasks of the stretches that would
+    each be one compiled graph, ``heads`` the entries of forward passes. ``groups`` are the tasks that become
+    one kernel each, ``fused`` all tasks in them, and ``views`` the tasks that only return another view of the
+    same memory. ``operators`` is the number of compiled operators in an iteration.
     """
 
     host: Indices
@@ -118,16 +121,16 @@ class Regions:
     views: Indices
     operators: float
     breaks: float
-    """Number of times that an iteration's graphs end at a number that is read or at operators that are not compiled."""
+    """Number of graph breaks in an iteration: at numbers that are read, and at operators that are not compiled."""
     kernels: int
-    """Number of different kernels to generate: groups of the same calls share one."""
+    """Number of different kernels to generate: groups with the same calls share one."""
     bytes_per_us: float | None
-    """Rate that the plain calls in the groups reached."""
+    """The rate that the plain calls in the groups reached."""
 
 
 @lru_cache(maxsize=2)
 def regions(subject: Subject, graph: Graph, checkpointed: tuple[str, ...] = ()) -> Regions:
-    """The parts of a graph in forward and backward passes of the model that trains, and the groups that they form.
+    """The compiled parts of a graph, in forward and backward passes of the trained model, and their groups.
 
     ``checkpointed`` are blocks that are checkpointed besides those of the script.
     """
@@ -172,10 +175,11 @@ def fused(
     checkpointed: Flags | None = None,
     channels_last: bool = False,
 ) -> tuple[Times, Times]:
-    """Durations and gaps with each group as one task, the first of it; the others take no time.
+    """The durations and gaps with each group as one task, its first one; the other tasks take no time.
 
-    ``larger`` is how many times as large the batch is as the recorded one, ``threads`` how many a CPU's code runs on.
-    ``checkpointed`` are the tasks of blocks that are checkpointed as well. ``channels_last``: images lie so.
+    ``larger`` is the ratio of the batch to the recorded one, ``threads`` the number of CPU threads.
+    ``checkpointed`` flags the tasks of blocks that are also checkpointed. With ``channels_last``, images have
+    that layout.
     """
     durations, gaps = graph.durations.copy(), graph.gaps.copy()
     again = _again(graph, checkpointed)
@@ -209,7 +213,7 @@ def fused(
 
 
 def drawn(graph: Graph, group: Group, larger: float) -> Times:
-    """Number of random numbers that each task of a group draws on a CPU in the recorded batch; 0 in evaluation."""
+    """The count of random numbers that each task of a group draws on a CPU in the recorded batch; 0 in evaluation."""
     if group.drawn is None:
         return np.zeros(len(group.tasks))
     drew = graph.durations[group.tasks] * 1e3 >= _DRAWS_FROM_NS * larger * group.drawn
@@ -217,7 +221,7 @@ def drawn(graph: Graph, group: Group, larger: float) -> Times:
 
 
 def _again(graph: Graph, checkpointed: Flags | None) -> Flags:
-    """Forward work that is repeated in the backward pass."""
+    """Flags of the forward work that is repeated in the backward pass."""
     if checkpointed is None:
         return np.zeros(len(graph), np.bool_)
     tasks = graph.tasks
@@ -228,7 +232,7 @@ def _again(graph: Graph, checkpointed: Flags | None) -> Flags:
 def _group_us(
     times: Times, group: Group, rate: float | None, case: FusionBound, apart_us: Times, again: Flags
 ) -> float:
-    """Time of the one kernel; ``apart_us`` stands in place of what operators that draw or pool take now."""
+    """The time of the fused kernel in µs; ``apart_us`` replaces the present time of drawing and pooling operators."""
     apart = apart_us > 0
     if apart.any():
         others = np.where(apart, 0.0, times)
@@ -240,10 +244,10 @@ def _group_us(
 
 
 def _joined_us(times: Times, group: Group, rate: float | None, case: FusionBound) -> float:
-    """Time of the one kernel of operators that neither draw nor pool, and are not repeated."""
+    """The time in µs of the fused kernel for operators that neither draw nor pool, and are not repeated."""
     now = float(times.sum())
     if rate is None or group.alone_bytes is None:
-        # Without shapes: the group does not get below its longest member, which moves the most.
+        # Without shapes, the group is at least as long as its longest member, which moves the most.
         likely = max(1.0, case.traffic) * float(times.max(initial=0.0)) if len(times) > 1 else now
     else:
         more = np.maximum(0.0, times - group.alone_bytes / rate)
@@ -257,7 +261,7 @@ def _numbers_drawn(call: OperatorShape) -> float:
 
 
 def _rate(subject: Subject, graph: Graph, groups: Sequence[Group]) -> float | None:
-    """Bytes per µs of the plain calls in the groups; no more than the data sheet of a known GPU says."""
+    """The bytes per µs of the plain calls in the groups; at most the data sheet value of a known GPU."""
     calls = [
         (call, float(took))
         for group in groups
@@ -268,7 +272,7 @@ def _rate(subject: Subject, graph: Graph, groups: Sequence[Group]) -> float | No
 
 
 def _inside(subject: Subject, graph: Graph) -> Flags:
-    """By task, whether it belongs to a pass over the model; a trace without modules shows only the passes."""
+    """Flags of the tasks that belong to a pass over the model; a trace without modules shows only the passes."""
     tasks, names = graph.tasks, graph.structure.modules
     passes = np.isin(tasks.phase, _PASSES)
     profile = subject.profile
@@ -283,7 +287,7 @@ def _inside(subject: Subject, graph: Graph) -> Flags:
 
 
 def _with_engine(graph: Graph, inside: Flags) -> Flags:
-    """With the time between two nodes of a backward pass that are inside: compiled, they are one node of the engine."""
+    """The flags extended to the time between two flagged backward nodes: compiled, they are one node of the engine."""
     tasks, members = graph.tasks, graph.structure.lane_members
     between = ~inside & (graph.durations <= 0) & (tasks.phase == PHASE[Phase.BACKWARD])
     between &= (tasks.kind == KIND[TaskKind.CPU]) & (tasks.module < 0)
@@ -312,8 +316,8 @@ def _classes(graph: Graph, on_gpu: Flags) -> Indices:
 def _entries(graph: Graph, host: Indices, kinds: Indices) -> tuple[Indices, Indices, int]:
     """The first task of each stretch of a pass on a lane, those of forward passes, and the number of breaks.
 
-    A number that is read begins another stretch, and so do operators that are not compiled, of which neighbours make
-    one break.
+    A number that is read begins another stretch, and so do operators that are not compiled; neighbouring ones
+    make one break.
     """
     tasks = graph.tasks
     ordered = host[np.lexsort((host, tasks.lane[host]))]
@@ -329,7 +333,7 @@ def _entries(graph: Graph, host: Indices, kinds: Indices) -> tuple[Indices, Indi
     read, foreign = kinds[ordered] == CostClass.READ, kinds[ordered] == CostClass.FOREIGN
     begins = changes.copy()
     begins[1:] |= read[:-1] | foreign[:-1]
-    # A stretch that opens with foreign operators begins behind them.
+    # A stretch that opens with foreign operators begins after them.
     entries = ordered[begins & ~foreign]
     goes_on = ~changes
     goes_on[1:] &= foreign[:-1]
@@ -345,7 +349,7 @@ def _groups(
     kind = kinds[members]
     pointwise = np.zeros(len(graph), np.bool_)
     pointwise[computing] = kinds[computing] == CostClass.POINTWISE
-    # Whatever computes and is not joined parts its neighbours; views and the like do not.
+    # Computing work that is not fused separates its neighbours; views and similar operators do not.
     computes = ON_GPU[tasks.kind[members]] == ON_GPU[tasks.kind[computing[0]]] if len(computing) else inside
     leaves = (kind != CostClass.VIEW) & ~inside[members]
     own = np.isin(kind, (CostClass.HEAVY, CostClass.KEPT, *_BREAKS))

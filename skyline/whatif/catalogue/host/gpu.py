@@ -17,26 +17,26 @@ from skyline.whatif.number_formats import NARROW, gpu, kernel_format
 
 _OFFERED = ("T4", "L4", "A100-80GB", "H100", "H200", "B200")
 _PRODUCTS = (320.0, 60.0, 2000.0)
-"""Flop for each element that a product or convolution moves, where its size is not known: likely, least and most."""
+"""Flop for each element that a product or convolution of unknown size moves: likely, least and most."""
 _OTHERS = (1.0, 0.0, 20.0)
-"""Flop for each element of all other kernels."""
+"""Flop for each element that all other kernels move."""
 _ELEMENT_BYTES = 4.0
 _EFFICIENCY = 1.4
-"""By how much the share that another GPU reaches at the same kernel may be higher or lower, so that the range holds
-about nine in ten of the kernels in ``benchmarks/carried_kernels.py``."""
+"""The factor by which the share of its rate that another GPU reaches may be higher or lower. The range then
+includes about nine in ten of the kernels in ``benchmarks/carried_kernels.py``."""
 _LEAST_US = 2.0
-"""No kernel is done sooner than this, however fast the GPU."""
+"""No kernel takes less time than this, however fast the GPU."""
 _BETWEEN_GPUS = ("nccl", "rccl")
 _OVER_THE_BUS = ("htod", "dtoh", "host to device", "device to host")
 
 
 @dataclass(frozen=True, slots=True)
 class OtherGpu(UsualWhatIf):
-    """Carries each measured kernel over by the bandwidths and peaks of both GPUs; the host stays as it is."""
+    """Scales each measured kernel by the bandwidths and peaks of both GPUs; the host stays as it is."""
 
     name: str = "gpu"
     stage: Stage = Stage.WORKLOAD
-    # Which kernels they make faster, and how much, they would ask of the recorded GPU.
+    # These what-ifs would derive their gains from the recorded GPU, not the new one.
     excludes: tuple[str, ...] = ("amp", "tf32", "cudnn_benchmark", "channels_last")
 
     def title(self, value: str) -> str:
@@ -46,7 +46,7 @@ class OtherGpu(UsualWhatIf):
         )
 
     def detect(self, subject: Subject) -> Applicability:
-        """Applicable to traces of a GPU whose figures are known."""
+        """Applicable to traces of a GPU with a known specification."""
         if subject.recording is None:
             return Applicability.no(
                 "a script can be predicted for another GPU: skyline profile --gpu NAME SCRIPT"
@@ -64,7 +64,7 @@ class OtherGpu(UsualWhatIf):
         return Applicability(True, values=offered, default=default)
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
-        """Scale kernels and copies; what the host does takes as long as it did."""
+        """Scale kernels and copies; the host's work takes as long as before."""
         there, here = gpu_named(value), gpu(subject)
         if here is None or here.name == there.name:
             return scenario
@@ -98,7 +98,7 @@ class OtherGpu(UsualWhatIf):
         )
 
     def _kernels(self, scenario: Scenario, chosen: Indices, here: GpuSpec, there: GpuSpec, end: int) -> Times:
-        """Of each kernel the likely (0), least (1) or most (2) time over the recorded one."""
+        """The ratio of each kernel's likely (0), least (1) or most (2) time to the recorded time."""
         tasks = scenario.graph.tasks
         heavy: Flags = np.isin(tasks.work[chosen], [WORK[one] for one in HEAVY])
         codes, back = np.unique(tasks.name[chosen], return_inverse=True)
@@ -109,7 +109,7 @@ class OtherGpu(UsualWhatIf):
             for is_heavy in (True, False)
         }
         factors: Times = np.where(heavy, by_name[True][back], by_name[False][back])
-        # A kernel of a few µs is mostly its own start and end.
+        # A kernel of a few µs consists mostly of its start and end.
         lengths = np.maximum(scenario.graph.durations[chosen], 1e-9)
         return np.maximum(factors, np.minimum(1.0, _LEAST_US / lengths))
 
@@ -124,7 +124,7 @@ class OtherGpu(UsualWhatIf):
 
 
 def factor_of(name: str, here: GpuSpec, there: GpuSpec, heavy: bool, end: int) -> float:
-    """The likely (0), least (1) or most (2) time of a kernel on another GPU over that here, by its name and class."""
+    """The likely (0), least (1) or most (2) ratio of a kernel's time on another GPU, by its name and class."""
     if any(mark in name.lower() for mark in _BETWEEN_GPUS):
         return 1.0
     number_format = kernel_format(name)

@@ -9,7 +9,7 @@ from skyline.whatif.constant import WORTH_ASKING, Constant
 from skyline.whatif.cost.large_blocks import getting_us, without_getting
 
 VARIABLES = "MALLOC_TRIM_THRESHOLD_=1099511627776 MALLOC_MMAP_MAX_=0"
-"""They make glibc keep what is given back to it (``mallopt(3)``)."""
+"""They make glibc keep freed memory (``mallopt(3)``)."""
 _LIKELY = Constant.at(
     0.5,
     "as for other batch sizes (``BatchCurve``): between no block and all; memory of libraries is not recorded",
@@ -18,13 +18,13 @@ _LIKELY = Constant.at(
 
 @dataclass(frozen=True, slots=True)
 class KeepMemory(UsualWhatIf):
-    """Takes the cost of getting blocks above 32 MiB from the operators that ask for them."""
+    """Removes the cost of allocating blocks above 32 MiB from the operators that request them."""
 
     name: str = "keep_memory"
     words: str = "let the C library keep large blocks of memory (environment variables)"
 
     def detect(self, subject: Subject) -> Applicability:
-        """Applicable to CPUs under glibc, where the recorded blocks cost a hundredth of the iteration at least."""
+        """Applicable to CPUs under glibc if the recorded blocks cost at least a hundredth of the iteration."""
         profile = subject.script
         if not subject.ran_on_cpu:
             return Applicability.no("only memory of a CPU comes from the C library")
@@ -42,7 +42,7 @@ class KeepMemory(UsualWhatIf):
         return Applicability(True)
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
-        """Shorten the operators; the peak grows by what is kept between them, at worst by the largest block."""
+        """Shorten the operators; the peak grows by the kept memory, at worst by the largest block."""
         profile = subject.script
         larger = scenario.batch_factor(subject)
         graph = scenario.graph

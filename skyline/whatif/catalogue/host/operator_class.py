@@ -1,4 +1,4 @@
-"""A compiler's treatment of an operator: it joins it with its neighbours, leaves it to a library, or drops it."""
+"""A compiler's treatment of an operator: fused with its neighbours, left to a library, or dropped."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from skyline.graph.task import WorkClass, work_class
 
 
 class CostClass(IntEnum):
-    """Of an operator, a node of the backward pass, or a kernel."""
+    """The class of an operator, a node of the backward pass, or a kernel."""
 
     POINTWISE = 0
-    """Reads and writes element by element, or reduces: code for it is generated, together with its neighbours'."""
+    """Works element by element, or reduces: code is generated for it, fused with its neighbours."""
     HEAVY = 1
     """A product, convolution or attention: a library computes it as before."""
     KEPT = 2
-    """Stays as it is, and nothing is joined across it: sorting, scattering, random choices, the unknown."""
+    """Stays as it is, and nothing is fused across it: sorting, scattering, random choices, unknown operators."""
     VIEW = 3
-    """Another view of the same memory: nothing of it is left in compiled code."""
+    """Another view of the same memory: it disappears in compiled code."""
     OUTSIDE = 4
-    """No part of a graph although it runs amid one: gradients are added up by autograd itself."""
+    """Not part of a graph although it runs between parts of one: autograd itself accumulates gradients."""
     READ = 5
-    """A number goes from a tensor to Python: the graph ends there, and another begins."""
+    """Passes a number from a tensor to Python: the graph ends there, and another begins."""
     FOREIGN = 6
-    """Another library's operator or a collective: it stays as it is, and the graph ends there, too."""
+    """Another library's operator or a collective: it stays as it is, and the graph ends there."""
 
 
 _READS = {"item", "_local_scalar_dense", "is_nonzero", "equal", "nonzero", "unique", "_unique2", "tolist"}
@@ -38,7 +38,7 @@ _VIEWS = {
 _COPIED_BACK = {
     "slice", "select", "unbind", "narrow", "split", "splitwithsizes", "asstrided", "expand", "unsafesplit", "chunk",
 }  # fmt: skip
-"""Views whose gradient is no view: parts are put into a whole, or added up."""
+"""Views whose gradient is not a view: parts are copied into a whole, or added up."""
 _KEPT = {
     "sort", "topk", "cumsum", "cumprod", "multinomial", "index_put_", "index_put", "indexput", "scatter_add_",
     "index_add_", "masked_select", "maskedselect", "embedding_dense", "embedding_bag", "_embedding_bag",
@@ -50,7 +50,7 @@ _BACKWARD_NODE = re.compile(r"(?:.*::)?(\w+?)Backward\d*$")
 _FOREIGN = re.compile(
     r"(?!aten::|torch::|autograd::|prim::|quantized::)[A-Za-z]\w*::|nccl:|record_param_comms$"
 )
-"""Names that no library of PyTorch's own registers, and those of its collectives."""
+"""Names that are not registered by PyTorch's own libraries, and the names of its collectives."""
 _HEAVY_KERNEL = re.compile(
     r"gemm|conv|wgrad|dgrad|fprop|cudnn|cutlass|flash|fmha|attention|winograd|nvjet|cijk|scudnn",
     re.IGNORECASE,
@@ -64,7 +64,7 @@ _POINTWISE_KERNEL = re.compile(
 
 @cache
 def operator_class(name: str) -> CostClass:
-    """By its name: ``aten::relu``, ``AddmmBackward0``, ``torch::autograd::AccumulateGrad``."""
+    """The class of an operator by its name: ``aten::relu``, ``AddmmBackward0``, ``torch::autograd::AccumulateGrad``."""
     if "AccumulateGrad" in name:
         return CostClass.OUTSIDE
     if node := _BACKWARD_NODE.match(name):
@@ -94,11 +94,11 @@ def operator_class(name: str) -> CostClass:
 
 @cache
 def kernel_class(name: str) -> CostClass:
-    """Of a kernel on a GPU; what is not known to be pointwise is kept."""
+    """The class of a kernel on a GPU; kernels not known to be pointwise are ``KEPT``."""
     if work_class(name) is not WorkClass.OTHER or _HEAVY_KERNEL.search(name):
         return CostClass.HEAVY
     if name.startswith("aten::") or _BACKWARD_NODE.match(name):
-        # Kernels that a prediction names by their operators.
+        # A prediction names kernels after their operators.
         found = operator_class(name)
         return CostClass.POINTWISE if found is CostClass.VIEW else found
     return CostClass.POINTWISE if _POINTWISE_KERNEL.search(name) else CostClass.KEPT

@@ -1,4 +1,4 @@
-"""Lines of the person's that take numbers out of tensors, and what they cost the script's thread."""
+"""The user's lines that read numbers from tensors, and their cost on the script's thread."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from skyline.trace.record import CodeLine, Phase
 from skyline.whatif.subject import Subject
 
 READS = ("item", "tolist", "cpu", "numpy", "print", "float", "int", "format", "read")
-"""Names of calls that need a tensor's numbers. Asking for a truth value (``bool``) decides what runs next: it stays."""
+"""Names of calls that need a tensor's numbers. Reading a truth value (``bool``) decides what runs next, so it stays."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadingLine:
-    """One such line: how it reads (``item``, ``print``), how often in an iteration, and its time in all steps."""
+    """A line that reads numbers: its ways to read (``item``, ``print``), reads per iteration, and time in all steps."""
 
     line: CodeLine
     ways: tuple[str, ...]
@@ -29,14 +29,17 @@ class ReadingLine:
     cost_us: float
 
     def words(self, steps: int) -> str:
-        """``train.py line 54 (item): 0.85 ms an iteration``."""
+        """The line in words: ``train.py line 54 (item): 0.85 ms an iteration``."""
         ways = ", ".join(self.ways)
         cost = f"{self.cost_us / 1e3 / max(1, steps):.2g} ms an iteration"
         return f"{os.path.basename(self.line.file)} line {self.line.line} ({ways}): {cost}"
 
 
 def reading_lines(subject: Subject, graph: Graph) -> tuple[ReadingLine, ...]:
-    """The most expensive first; empty where the run told of none. Work outside of all passes and updates counts."""
+    """The reading lines, the most expensive first; empty if none was recorded.
+
+    Only work outside of passes and updates counts.
+    """
     profile = subject.profile
     if profile is None:
         return ()
@@ -62,5 +65,5 @@ def reading_lines(subject: Subject, graph: Graph) -> tuple[ReadingLine, ...]:
 
 
 def total_ms(lines: Sequence[ReadingLine], steps: int) -> float:
-    """Their time in an iteration."""
+    """The time of the lines in an iteration, in ms."""
     return sum(one.cost_us for one in lines) / 1e3 / max(1, steps)

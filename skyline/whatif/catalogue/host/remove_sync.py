@@ -32,8 +32,8 @@ _DECIDING = frozenset(
         *("bincount", "repeat_interleave", "is_nonzero", "equal", "allclose"),
     )
 )
-"""PyTorch's operators with the tags ``dynamic_output_shape`` and ``data_dependent_output`` (``native_functions.yaml``),
-but for the reading of one number, whose use is the script's own."""
+"""PyTorch's operators with the tags ``dynamic_output_shape`` and ``data_dependent_output``
+(``native_functions.yaml``), except for reading one number, whose use is up to the script."""
 _CALLED_WITHIN = Constant.at(
     3, "operators up to its wait: ``is_nonzero`` calls ``item``, which calls ``_local_scalar_dense``"
 )
@@ -43,7 +43,7 @@ ALL = "all"
 
 @dataclass(frozen=True, slots=True)
 class RemoveSync(UsualWhatIf):
-    """Takes out what reads numbers from tensors: the host's time for it, and its waiting for a GPU."""
+    """Removes the reading of numbers from tensors: the host's time for it, and its wait for a GPU."""
 
     name: str = "remove_sync"
     stage: Stage = Stage.WAITING
@@ -55,7 +55,7 @@ class RemoveSync(UsualWhatIf):
         return f"read numbers of tensors, and log, only every {value}th iteration"
 
     def detect(self, subject: Subject) -> Applicability:
-        """Applicable where the script's thread waits for the GPU in the counted steps, or spends time on reading."""
+        """Applicable if the script's thread waits for the GPU in the counted steps, or spends time on reading."""
         graph = subject.graph_of(self.grain)
         waiting = own_waits(subject, graph) if subject.on_gpu else ()
         if subject.profile is None:
@@ -74,7 +74,7 @@ class RemoveSync(UsualWhatIf):
         return Applicability.no(f"reading numbers of tensors takes {share:.2%} of the iteration only")
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
-        """The host goes on where it waited; how far ahead it gets is for the simulation to say."""
+        """Let the host continue where it waited; the simulation shows how far ahead it gets."""
         every = _every(value)
         graph = scenario.graph
         lines = reading_lines(subject, graph)
@@ -95,16 +95,16 @@ _NO_WAIT = "the script does not wait for the GPU within a step"
 
 
 def _every(value: str) -> int:
-    """Every how many iterations numbers are still read; 0 for never."""
+    """The number of iterations between reads of numbers; 0 for no reads."""
     if value in ("", ALL):
         return 0
     return whole_number("remove_sync", value)
 
 
 def _with_delay(graph: Graph, subject: Subject, delay_ms: float) -> Graph:
-    """The reads of one of several iterations, spread over all: at the end of each on the script's lane.
+    """The graph with the reads of one of several iterations spread over all, at the end of each iteration.
 
-    A stream that is waited for has nothing to do after it, until the script's thread has launched something again.
+    A stream that the script waited for is idle after the wait until the script's thread launches new work.
     """
     tasks = graph.tasks
     gaps = graph.gaps.copy()
@@ -133,7 +133,7 @@ def _assumptions(subject: Subject, lines: tuple[ReadingLine, ...], every: int) -
 
 
 def waits(graph: Graph, lane: str) -> Indices:
-    """Tasks of the lane that wait for GPU work other than copies from the host."""
+    """The tasks of the lane that wait for GPU work other than copies from the host."""
     tasks, edges = graph.tasks, graph.structure.dependencies
     from_host = np.zeros(len(graph), np.bool_)
     from_host[select(graph, kind=TaskKind.COPY, name=("HtoD", "HostToDevice"))] = True
@@ -147,15 +147,15 @@ def waits(graph: Graph, lane: str) -> Indices:
 
 
 def own_waits(subject: Subject, graph: Graph) -> Indices:
-    """The script's own, in the graph as it was recorded: in a trace not what stops the profiler."""
+    """The script's own waits in the recorded graph; in a trace, without the wait that stops the profiler."""
     found = _avoidable(subject, graph)
     return found[subject.counted(found)]
 
 
 def _avoidable(subject: Subject, graph: Graph) -> Indices:
-    """All that a person could leave out: not those that decide sizes or what runs, nor those of libraries.
+    """The avoidable waits: not those that decide sizes or control flow, and not those of libraries.
 
-    The end of a timed iteration of a run is waited for by the profiler.
+    The wait at the end of a timed iteration belongs to the profiler.
     """
     found = waits(graph, subject.lane)
     found = found[~_deciding(graph, subject.lane, found) & ~_of_libraries(subject, graph, found)]
@@ -165,11 +165,12 @@ def _avoidable(subject: Subject, graph: Graph) -> Indices:
 
 
 def _deciding(graph: Graph, lane: str, waiting: Indices) -> Flags:
-    """Flags of waits in operators that choose a branch, or whose results have a size that depends on values."""
+    """Flags of waits in operators that choose a branch, or whose result sizes depend on values."""
     tasks = graph.tasks
     operators = np.flatnonzero((tasks.lane == tasks.lane_code(lane)) & (tasks.kind == KIND[TaskKind.CPU]))
     deciding = tasks.named(_DECIDING.__contains__)[operators]
-    # It stands around those that it calls itself: a copy to the host of one number.
+    # A deciding operator comes before the operators that it calls, such as the copy of one number to the
+    # host.
     last = np.searchsorted(operators, waiting)
     return np.array(
         [deciding[max(0, place - int(_CALLED_WITHIN.value)) : place].any() for place in last], np.bool_
@@ -177,7 +178,7 @@ def _deciding(graph: Graph, lane: str, waiting: Indices) -> Flags:
 
 
 def _of_libraries(subject: Subject, graph: Graph, waiting: Indices) -> Flags:
-    """Flags of waits that only a library asks for, by the lines of a profile or the Python functions of a trace."""
+    """Flags of waits that only a library causes, by the lines of a profile or the Python functions of a trace."""
     if subject.recording is not None:
         return _called_by_libraries(subject.recording.trace, graph.tasks.origin[waiting])
     profile = subject.profile
@@ -192,7 +193,7 @@ def _of_libraries(subject: Subject, graph: Graph, waiting: Indices) -> Flags:
 
 
 def _called_by_libraries(trace: ProfilerTrace, rows: Ids) -> Flags:
-    """Flags of calls whose innermost Python function belongs to a library; none where functions were not recorded."""
+    """Flags of calls whose innermost Python function belongs to a library; none if no functions were recorded."""
     found = np.zeros(len(rows), np.bool_)
     known = np.flatnonzero(rows >= 0)
     callers = innermost(trace, frames(trace, lambda file: not _passes_on(file)), rows[known].astype(np.int64))
@@ -201,7 +202,7 @@ def _called_by_libraries(trace: ProfilerTrace, rows: Ids) -> Flags:
 
 
 def _passes_on(file: str) -> bool:
-    """True for files through which a call of the script's own goes: methods of tensors, logging, `torch.cuda`."""
+    """True for files that a call of the script passes through: methods of tensors, logging, `torch.cuda`."""
     return (
         file.startswith(_PASSED_THROUGH)
         or file.split("/", 1)[0].removesuffix(".py") in sys.stdlib_module_names
@@ -209,7 +210,7 @@ def _passes_on(file: str) -> bool:
 
 
 def _times(graph: Graph, waiting: Indices) -> int:
-    """The number of waits: a copy and the wait for its stream are one, with no kernel launched between."""
+    """The number of waits; a copy and the wait for its stream count as one if no kernel is launched between them."""
     launched = launches(graph)
     kernels = launched.source[graph.tasks.kind[launched.target] == KIND[TaskKind.KERNEL]]
     return len(np.unique(np.searchsorted(np.unique(kernels), waiting)))

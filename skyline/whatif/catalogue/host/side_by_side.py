@@ -1,4 +1,4 @@
-"""Parts of a model that do not need each other's results: a compiler computes their pointwise work in one kernel."""
+"""Independent parts of a model: a compiler computes their pointwise work in one kernel."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ _SHRINK = ("pool", "mean", "sum", "amax", "amin", "var", "loss")
 def joined(
     subject: Subject, graph: Graph, host: Indices, kinds: Indices, members: Indices, stretch: Indices
 ) -> Indices:
-    """The stretches of pointwise operators by number, where those that do not need each other have one number.
+    """The stretch numbers of pointwise operators, with independent stretches merged into one number.
 
-    ``members`` are the pointwise operators of a processor in order, ``stretch`` the number of each: products part
-    them. A product that follows a stretch at once and takes no tensor as large as its result does not depend on it, and
-    the stretch can wait for the next one. The gates of a recurrent cell are such parts. On the way back the same parts
-    are next to each other, in the opposite order. Where shapes are not known nothing is joined.
+    ``members`` are the pointwise operators of a CPU in order, ``stretch`` the number of each: products
+    separate stretches. A product that directly follows a stretch and has no input as large as the stretch's
+    result does not depend on it, so the stretch can be fused with the next one. The gates of a recurrent cell
+    are such parts. In the backward pass, the same parts are neighbours in the opposite order. If shapes are
+    not known, nothing is merged.
     """
     firsts = np.flatnonzero(np.diff(stretch, prepend=stretch[:1] - 1))
     lasts = np.append(firsts[1:], len(stretch)) - 1
@@ -58,7 +59,7 @@ def joined(
 
 
 def _independent(name: str, left: OperatorShape | None, product: OperatorShape | None) -> bool:
-    """True if a product takes no tensor with as many numbers as an elementwise operator before it left."""
+    """True if no input of a product has as many numbers as the result of an elementwise operator before it."""
     if left is None or product is None or not left.inputs or not product.inputs:
         return False
     if any(mark in name for mark in _SHRINK):

@@ -16,20 +16,21 @@ from skyline.whatif.constant import Constant
 from skyline.whatif.subject import Subject
 
 _RECURRENT = ("RNN", "LSTM", "GRU")
-"""Layers that the compiler leaves out of its graphs (``torch._dynamo.config.allow_rnn`` is false by default). Cells,
-which compute one step, are compiled. The rest of a function behind such a call begins with the layer again, and is not
-compiled either."""
+"""Layers that the compiler leaves out of its graphs (``torch._dynamo.config.allow_rnn`` is false by default).
+Cells, which compute one step, are compiled. The rest of a function after such a call begins with the layer
+again, and is not compiled either."""
 _MOST_ON_A_LINE = Constant.at(
     8, "an assumption: a line that reads more numbers than that in one call of its module is in a loop"
 )
 
 
 def left_alone(subject: Subject, graph: Graph, reads: Flags) -> Flags:
-    """By task, whether it runs as without a compiler; ``reads`` marks the tasks that read a number.
+    """Flags of the tasks that run uncompiled; ``reads`` marks the tasks that read a number.
 
-    A graph cannot break inside of a loop: PyTorch runs the function with such a loop as it is ("graph break in loop:
-    frame skipped"), and all functions that call it. Modules of the user that these call are compiled by themselves,
-    layers of PyTorch are not. Without a profile, nothing is known of modules, and no task is marked.
+    A graph cannot break inside a loop: PyTorch does not compile a function with such a loop ("graph break in
+    loop: frame skipped"), nor the functions that call it. The user's modules that these functions call are
+    compiled separately, PyTorch's layers are not. Without a profile, the modules are unknown, and no task is
+    marked.
     """
     profile, names, tasks = subject.profile, graph.structure.modules, graph.tasks
     alone = np.zeros(len(names) + 1, np.bool_)
@@ -52,12 +53,13 @@ def left_alone(subject: Subject, graph: Graph, reads: Flags) -> Flags:
 
 
 def checkpointed_alone(subject: Subject, graph: Graph, breaking: Flags, chosen: Collection[str]) -> Flags:
-    """By task, whether it belongs to checkpointed blocks that run as without a compiler, or to the loop over them.
+    """Flags of the tasks of checkpointed blocks that run uncompiled, and of the loop over these blocks.
 
-    ``breaking`` marks the tasks at which a graph breaks, ``chosen`` are blocks that are checkpointed besides those of
-    the script. A checkpointed block becomes part of the graph as a whole or not at all: one with a break in it runs
-    with the compiler disabled, and all that it calls. The loop that calls the blocks breaks with it, and is left as it
-    is, so that the blocks next to it run the same way. ``benchmarks/checkpointed_graphs.py`` counts these graphs.
+    ``breaking`` marks the tasks at which a graph breaks; ``chosen`` are blocks that are checkpointed in
+    addition to the script's own. A checkpointed block becomes part of the graph as a whole or not at all: a
+    block with a break runs with the compiler disabled, including all that it calls. The loop that calls the
+    blocks breaks there and stays uncompiled, so the blocks next to it run uncompiled, too.
+    ``benchmarks/checkpointed_graphs.py`` counts these graphs.
     """
     profile, names, tasks = subject.profile, graph.structure.modules, graph.tasks
     facts = {} if profile is None else {fact.path: fact for fact in profile.modules}
@@ -65,7 +67,7 @@ def checkpointed_alone(subject: Subject, graph: Graph, breaking: Flags, chosen: 
     if not blocks:
         return np.zeros(len(graph), np.bool_)
     module = np.where(tasks.module < len(names), tasks.module, -1)
-    # Modules inside of a checkpointed block were seen under its checkpoint, too: the outermost one counts.
+    # Modules inside a checkpointed block were recorded as checkpointed, too: the outermost one counts.
     around = [
         min((above for above in _upward(name) if above in blocks), key=len, default="") for name in names
     ]
@@ -87,7 +89,7 @@ def _caller(path: str, facts: dict[str, ModuleFact]) -> str:
 
 
 def _behind(graph: Graph, layers: Flags) -> Flags:
-    """Tasks behind the first task of these layers in a forward pass, and before the last one in a backward pass."""
+    """Flags of the tasks after these layers' first task in a forward pass, and before their last in a backward pass."""
     tasks = graph.tasks
     found = np.zeros(len(graph), np.bool_)
     places = np.arange(len(graph))
@@ -102,7 +104,7 @@ def _behind(graph: Graph, layers: Flags) -> Flags:
 
 
 def _looped(profile: Profile, graph: Graph, reads: Flags) -> list[int]:
-    """Modules of which one line reads too many numbers for one call."""
+    """The modules in which one line reads too many numbers for one call."""
     tasks = graph.tasks
     found: Indices = np.flatnonzero(reads & (tasks.line >= 0) & (tasks.module >= 0))
     found = found[tasks.module[found] < len(graph.structure.modules)]
@@ -130,7 +132,7 @@ def _looping(path: str, facts: dict[str, ModuleFact]) -> str:
 
 
 def _owner(path: str, facts: dict[str, ModuleFact]) -> str:
-    """The nearest module around, or this one, whose class is the user's; empty if there is none."""
+    """This module or the nearest one around it whose class is the user's; empty if there is none."""
     for above in _upward(path):
         fact = facts.get(above)
         if fact is not None and not fact.library:
@@ -139,7 +141,7 @@ def _owner(path: str, facts: dict[str, ModuleFact]) -> str:
 
 
 def _upward(path: str) -> Iterator[str]:
-    """A path and those of the modules around it, the innermost first."""
+    """A path and the paths of the modules around it, the innermost first."""
     while path:
         yield path
         path = path.rpartition(".")[0]

@@ -1,4 +1,4 @@
-"""Bytes that operators read and write, by their shapes, and the rate at which the machine did that."""
+"""The bytes that operators read and write, by their shapes, and the rate that the machine reached."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ _ONE_PASS = {
     "add", "sub", "mul", "div", "relu", "neg", "add_", "mul_", "relu_", "div_", "sub_", "clone", "copy_", "where",
     "AddBackward0", "MulBackward0", "ReluBackward0", "DivBackward0", "SubBackward0", "NegBackward0", "maximum",
 }  # fmt: skip
-"""Operators whose arithmetic is nothing compared with their memory traffic."""
+"""Operators whose arithmetic is negligible compared with their memory traffic."""
 _LARGE = 0.25
-"""Share of the largest traffic from which on a call shows the bandwidth and not its own overhead."""
+"""Share of the largest traffic above which a call shows the bandwidth and not its own overhead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Bytes of one call: each input by its dimensions, and the output with its own."""
+    """The bytes of one call: each input and the output, with their dimensions."""
 
     reads: tuple[tuple[tuple[int, ...], int], ...]
     writes: tuple[tuple[int, ...], int]
     saved: bool
-    """True if it also reads what the forward pass kept for it."""
+    """True if it also reads data that the forward pass kept for it."""
 
     @property
     def size_bytes(self) -> int:
-        """All that moves when the call stands alone."""
+        """All bytes that the call moves if it runs alone."""
         kept = self.writes[1] if self.saved else 0
         return sum(size for _, size in self.reads) + self.writes[1] + kept
 
 
 @cache
 def traffic(shape: OperatorShape) -> Traffic:
-    """Of a call; what it gives has the dimensions of its largest input where they were not recorded."""
+    """The traffic of a call; an unrecorded output is assumed to have the dimensions of the largest input."""
     sizes = [(one, _bytes(one, kind)) for one, kind in zip(shape.inputs, shape.dtypes, strict=False)]
     largest = max(sizes, key=lambda entry: entry[1], default=((), 0))
     if shape.outputs:
@@ -64,11 +64,12 @@ def traffic(shape: OperatorShape) -> Traffic:
 
 
 def external_bytes(calls: Iterable[OperatorShape]) -> int:
-    """Bytes that a group of calls reads from outside and writes for others, when they run as one.
+    """The bytes that a group of calls reads from outside and writes for others, if they run as one.
 
-    Which tensor is which was not recorded: an input is taken to be inside the group where an earlier call gave a
-    tensor of its dimensions, and to be read once however many calls take one of these dimensions. The last output
-    is written, and of what the forward pass kept as much is read as one output: the rest is computed again.
+    The identity of tensors was not recorded. An input counts as internal if an earlier call in the group has
+    an output of its dimensions, and as read once however many calls have an input of these dimensions. The
+    last output is written. Of the data that the forward pass kept, as much as one output is read; the rest is
+    recomputed.
     """
     inside: set[tuple[int, ...]] = set()
     total, last, kept = 0, 0, 0
@@ -86,12 +87,12 @@ def external_bytes(calls: Iterable[OperatorShape]) -> int:
 
 
 def most_numbers(call: OperatorShape) -> int:
-    """Of the largest tensor that goes in or comes out."""
+    """The number of elements of the largest input or output."""
     return max((prod(one) for one in (*call.inputs, *call.outputs)), default=0)
 
 
 def bandwidth(calls: Sequence[tuple[OperatorShape, float]]) -> float | None:
-    """Bytes per µs that the largest plain calls reached, each given with its µs; None where there are none."""
+    """The bytes per µs that the largest plain calls reached; ``calls`` come with their time in µs. None without any."""
     plain = [
         (traffic(shape).size_bytes, took)
         for shape, took in calls

@@ -1,1 +1,1 @@
-"""What-ifs about how batches are made and brought to the device."""
+"""What-ifs about making batches and copying them to the device."""

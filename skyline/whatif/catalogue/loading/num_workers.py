@@ -22,7 +22,7 @@ _NEVER_LESS_SURE = 0.05
 
 
 def enough_workers(recording: Recording, counts: Sequence[int]) -> Applicability:
-    """Applicable where the script's thread makes batches; by default with as many workers as keep up."""
+    """Applicable if the script's thread makes batches; by default with as many workers as are needed to keep up."""
     if has_loader_workers(recording):
         return Applicability.no("the DataLoader already has workers")
     load_ms = _loading_ms(recording)
@@ -34,7 +34,7 @@ def enough_workers(recording: Recording, counts: Sequence[int]) -> Applicability
 
 
 def made_by_workers(scenario: Scenario, workers: int, recording: Recording) -> Scenario:
-    """Batches come from workers that work ahead; what that costs was measured on another machine."""
+    """The scenario in which workers make batches ahead; the costs were measured on another machine."""
     if workers == 0:
         return scenario
     first, last = recording.ends_in(scenario.graph)
@@ -50,7 +50,7 @@ def made_by_workers(scenario: Scenario, workers: int, recording: Recording) -> S
     except UsageError:
         return scenario
     step_ms = recording.iteration_ms.value
-    # On a CPU the workers take cores from the computation; how many there are, the trace does not tell.
+    # On a CPU, the workers take cores from the computation; the trace does not show the number of cores.
     load_ms = _loading_ms(recording)
     return scenario.changed(
         answer.graph,
@@ -68,7 +68,7 @@ def made_by_workers(scenario: Scenario, workers: int, recording: Recording) -> S
 
 
 def _loading_ms(recording: Recording) -> float:
-    """Time per step that the script's thread takes to make batches, in ms."""
+    """The time per step that the script's thread takes to make batches, in ms."""
     graph = recording.graph
     chosen = select(graph, kind=TaskKind.DATA, lane=recording.lane)
     return float(graph.durations[chosen].sum()) / recording.steps / 1e3
@@ -79,7 +79,7 @@ _VALUES = (0, 1, 2, 4, 8, 16)
 
 @dataclass(frozen=True, slots=True)
 class NumWorkers(UsualWhatIf):
-    """Moves the loader's work to lanes of its own, and keeps the sum of all work within the cores there are."""
+    """Moves the loader's work to separate lanes, and keeps the sum of all work within the available cores."""
 
     name: str = "num_workers"
     stage: Stage = Stage.LOADING
@@ -92,7 +92,7 @@ class NumWorkers(UsualWhatIf):
         return f"load batches in {value or 'some'} worker process{'es' if value != '1' else ''}"
 
     def detect(self, subject: Subject) -> Applicability:
-        """Applicable where a loader takes part of the iteration, and the time to make a batch can be computed."""
+        """Applicable if a loader takes part of the iteration, and the time to make a batch can be computed."""
         if subject.recording is not None:
             return enough_workers(subject.recording, _VALUES[1:])
         if not subject.script.loaders:
@@ -115,7 +115,7 @@ class NumWorkers(UsualWhatIf):
         return Applicability(True, values=values, default=str(enough if enough != now else max(now - 1, 0)))
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
-        """Together with all that is asked about the loader and the threads: they share the cores."""
+        """Apply all questions about the loader and the threads together, because they share the cores."""
         workers = whole_number(self.name, value, least=0, most=MOST_AT_ONCE)
         if subject.recording is not None:
             return made_by_workers(scenario, workers, subject.recording)

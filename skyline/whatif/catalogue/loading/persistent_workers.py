@@ -1,4 +1,4 @@
-"""What if loader workers outlived the epoch instead of being started again in each."""
+"""What if loader workers outlived the epoch instead of being started again in each epoch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from skyline.whatif.loader_setting import iterations_per_epoch, shorter_on_avera
 
 @dataclass(frozen=True, slots=True)
 class PersistentWorkers(UsualWhatIf):
-    """Takes the start of the workers out of every epoch but the first."""
+    """Removes the start of the workers from every epoch but the first."""
 
     name: str = "persistent_workers"
     words: str = "keep loader workers from one epoch to the next"
@@ -18,7 +18,7 @@ class PersistentWorkers(UsualWhatIf):
     grain: Grain = Grain.PHASES
 
     def detect(self, subject: Subject) -> Applicability:
-        """Applicable where there are workers that do not persist, and an epoch's length is known."""
+        """Applicable if there are workers that do not persist, and the length of an epoch is known."""
         loader = training_loader(subject)
         if loader is None:
             return Applicability.no("no DataLoader delivers the batches")
@@ -32,7 +32,7 @@ class PersistentWorkers(UsualWhatIf):
         return Applicability(True)
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
-        """Each iteration bears its share of the start less. New workers are computed with this where they come in."""
+        """Subtract its share of the start from each iteration; ``num_workers`` counts the start of new workers."""
         loader, many = training_loader(subject), iterations_per_epoch(subject, scenario.batch_size)
         if loader is None or not loader.num_workers or many is None:
             return scenario

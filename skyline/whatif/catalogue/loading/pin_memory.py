@@ -16,21 +16,21 @@ from skyline.whatif.loader_setting import training_loader
 from skyline.whatif.subject import bytes_moved
 
 _PINNED_BYTES_PER_US = 12_000.0
-"""Over PCI Express 3 with sixteen lanes; faster links only make copies shorter still."""
+"""The rate over PCI Express 3 with sixteen lanes; faster links make copies even shorter."""
 _CALL_US = 10.0
 """Time of a call that only hands a copy over and returns."""
 
 
 @dataclass(frozen=True, slots=True)
 class PinMemory(UsualWhatIf):
-    """Cuts what makes the host wait for copies from pageable memory, and shortens those copies."""
+    """Removes the host's waits for copies from pageable memory, and shortens these copies."""
 
     name: str = "pin_memory"
     words: str = "copy batches from pinned memory (pin_memory=True, non_blocking=True)"
     stage: Stage = Stage.WAITING
 
     def detect(self, subject: Subject) -> Applicability:
-        """Applicable where copies from pageable memory block the script."""
+        """Applicable if copies from pageable memory block the script."""
         if not subject.on_gpu:
             return Applicability.no("nothing ran on a GPU")
         if subject.profile is not None:
@@ -48,22 +48,22 @@ class PinMemory(UsualWhatIf):
         return Applicability(True)
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
-        """The calls return at once; copies take what their bytes take over the bus, and never longer than now."""
+        """Let the calls return at once; copies take the time of their bytes on the bus, and never longer than now."""
         graph = scenario.graph
         copies = _pageable(graph)
         edges = graph.structure.dependencies
         durations = graph.durations.copy()
         if subject.profile is not None:
-            # The call stood until the work queued before the copy was done.
+            # The call blocked until the work queued before the copy was done.
             calls = _calls(graph, copies)
             durations[calls] = np.minimum(durations[calls], _CALL_US)
-        # After the point at which the copy let it go on, the call staged the rest of the data.
+        # After the copy let the call continue, the call staged the rest of the data.
         for point in edges.target[_held(graph, copies)].tolist():
             rest = int(graph.structure.after[point])
             if rest >= 0 and graph.tasks.origin[rest] == graph.tasks.origin[point]:
                 durations[rest] = 0.0
         over_bus = bytes_moved(subject, graph, copies) / _PINNED_BYTES_PER_US
-        # A predicted copy takes the rate of the GPU's link, from whatever memory.
+        # A predicted copy has the rate of the GPU's link, from any kind of memory.
         known = (over_bus > 0) & (subject.recording is not None)
         sooner = durations.copy()
         sooner[copies[known]] = np.minimum(durations[copies[known]], over_bus[known])
@@ -83,7 +83,7 @@ class PinMemory(UsualWhatIf):
 
 
 def _pageable(graph: Graph) -> Indices:
-    """Copies to the GPU that are not known to come from pinned memory; without a run that is not said of any."""
+    """The copies to the GPU that are not known to come from pinned memory; in a prediction, all of them."""
     copies = select(graph, kind=TaskKind.COPY, name=("HtoD", "HostToDevice"))
     return copies[~np.isin(copies, select(graph, kind=TaskKind.COPY, name="Pinned"))]
 
@@ -95,7 +95,7 @@ def _calls(graph: Graph, copies: Indices) -> Indices:
 
 
 def _never_waits(baseline: Subject) -> bool:
-    """True if every move to the GPU that was seen is ``non_blocking``."""
+    """True if every recorded move to the GPU is ``non_blocking``."""
     moves = [call for call in baseline.script.calls if call.name in ("to", "cuda")]
     return bool(moves) and all(call.options.get("non_blocking") is True for call in moves)
 

@@ -17,16 +17,16 @@ from skyline.whatif.subject import NEEDS_PROFILE
 
 _VALUES = (1, 2, 4, 8, 16)
 _RARELY = 0.25
-"""The share of batches that may be waited for while the workers can still be said to keep up on average."""
+"""The share of batches that the script may wait for while the workers still count as keeping up on average."""
 _A_WAIT = 0.05
-"""As a share of the iteration, what is a wait: a batch that is ready may take its time to be handed over."""
+"""The share of the iteration above which a delay counts as a wait: handing over a ready batch takes some time, too."""
 _WORTH_A_WORD = 0.01
-"""Waiting beyond what taking a batch costs, as a share of the iteration."""
+"""The least wait worth mentioning, beyond the cost of taking a batch, as a share of the iteration."""
 
 
 @dataclass(frozen=True, slots=True)
 class PrefetchFactor(UsualWhatIf):
-    """A deeper queue bridges single slow batches; it helps no workers that are slower than the script throughout."""
+    """Lets a deeper queue bridge single slow batches; it does not help if workers are always slower than the script."""
 
     name: str = "prefetch_factor"
     stage: Stage = Stage.LOADING
@@ -37,7 +37,7 @@ class PrefetchFactor(UsualWhatIf):
         return f"prepare {value or 'more'} batch{'es' if value != '1' else ''} ahead in each loader worker"
 
     def detect(self, subject: Subject) -> Applicability:
-        """Applicable where workers keep up on average and single batches are waited for all the same."""
+        """Applicable if workers keep up on average, but the script still waits for single batches."""
         values = tuple(map(str, _VALUES))
         if subject.profile is None:
             return Applicability(False, NEEDS_PROFILE, values, "4", only_with=("num_workers",))
@@ -64,7 +64,7 @@ class PrefetchFactor(UsualWhatIf):
         return Applicability(False, reason, offered, default, only_with=("num_workers",))
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
-        """Waits become shorter by what the additional batches last. New workers start with this queue."""
+        """Shorten waits by the time that the additional batches last. New workers start with this queue."""
         depth = whole_number(self.name, value, most=MOST_AT_ONCE)
         if subject.profile is None or "num_workers" in scenario.choices:
             return scenario
@@ -88,7 +88,7 @@ class PrefetchFactor(UsualWhatIf):
 
 
 def _waits_ms(baseline: Subject) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """By measured iteration, waiting beyond what taking a batch that is ready costs."""
+    """The wait of each measured iteration beyond the cost of taking a ready batch, in ms."""
     data_ms = np.array(baseline.script.times.data_ms or (0.0,), np.float64)
     fetches = len(select(baseline.outline, kind=TaskKind.DATA, lane=baseline.lane)) / baseline.steps
     taking_ms = (
@@ -102,17 +102,17 @@ def _waits_ms(baseline: Subject) -> np.ndarray[tuple[int], np.dtype[np.float64]]
 def _saved_ms(
     baseline: Subject, deeper: int, waits_ms: np.ndarray[tuple[int], np.dtype[np.float64]]
 ) -> float:
-    """Per iteration on average: each wait less what the longer queue lasts, never below none."""
+    """The mean time saved per iteration, in ms: the longer queue shortens each wait by the time that it lasts."""
     lasts_ms = deeper * present_setting(baseline).workers * baseline.iteration_ms.value
     saved_ms = float(np.mean(np.where(waits_ms > 0, waits_ms - np.maximum(0.0, waits_ms - lasts_ms), 0.0)))
     return min(saved_ms, _at_most_saved_ms(baseline, waits_ms))
 
 
 def _at_most_saved_ms(baseline: Subject, waits_ms: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
-    """The time that no queue beats: all slow batches have to be made by the workers there are, on the cores there are.
+    """The most that any queue can save, in ms: the present workers have to make all slow batches, on these cores.
 
-    A batch that is waited for was begun, at the earliest, when the queue was last full: so many iterations before
-    that it holds batches.
+    Work on a batch that the script waits for began, at the earliest, when the queue was last full: as many
+    iterations before as the queue holds batches.
     """
     now, iteration_ms = present_setting(baseline), baseline.iteration_ms.value
     slow_ms = waits_ms[waits_ms > 0] + (now.prefetch * now.workers - 1) * iteration_ms

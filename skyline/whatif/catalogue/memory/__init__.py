@@ -1,1 +1,1 @@
-"""What-ifs about how much is in memory at a time."""
+"""What-ifs about the use of memory."""

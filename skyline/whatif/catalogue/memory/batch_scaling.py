@@ -13,14 +13,16 @@ from skyline.whatif.cost.thread_scaling import CALL_US
 from skyline.whatif.subject import Subject
 
 _STANDING = (Part.BACKWARD, Part.REST)
-"""Loading works on each sample by itself, Python and all, and the optimizer's step does not grow in any case."""
+"""The parts in which some work does not grow with the batch. Loading works on each sample by itself,
+including its Python time, and the optimizer step does not grow in any case."""
 _PER_WEIGHT = (PHASE[Phase.OPTIMIZER], PHASE[Phase.COMMUNICATION])
-"""The update and the exchange of gradients do as much whatever the batch."""
+"""The update and the exchange of gradients do the same work for any batch."""
 _HALVINGS = 20
 _MOST_OF_A_TASK = 0.5
 _LEAST_SEEN = 0.7
 _MOST_APART = 1.5
-"""So far the curve and what was tried may be apart in what a part takes; beyond it is another computation."""
+"""The largest ratio between the time of a part by the curve and by trials; beyond it, the trial is another
+computation."""
 
 
 def grown(
@@ -32,16 +34,17 @@ def grown(
     standing: Times | None = None,
     tried: Times | None = None,
 ) -> Graph:
-    """The lane's tasks in a batch ``larger`` times as large, in which each part takes ``factors`` times as long.
+    """The graph with the lane's tasks in a batch ``larger`` times as large; each part takes ``factors`` times as long.
 
-    ``parts`` gives each task's part, as a code; ``standing`` which share of each task beyond its call is known not to
-    grow, as the clearing of a table of gradients. A line through what a part takes at both sizes shows how much of it
-    does not grow. That is taken to be Python between the operators, the operators' calls and what is known to stand,
-    as far as there is so much of them; all else grows by one factor. Taken as a whole a part takes what it does when
-    all of it is scaled alike, but how much of it is work that threads share or a compiler joins differs.
+    ``parts`` gives each task's part, as a code. ``standing`` is the share of each task beyond its call that
+    is known not to grow, such as clearing a table of gradients. A line through the times of a part at both
+    sizes shows how much of it does not grow. That time is assigned to Python between the operators, to the
+    operators' calls and to the work in ``standing``, as far as they have so much time; all other work grows
+    by one factor. The sum of a part is the same as if all of it were scaled alike, but the share of work that
+    threads divide or a compiler fuses differs.
 
-    ``tried`` is how many times as long tasks were seen to take in such a batch, not a number where they were not: where
-    most of a part was seen it is shared out by that, and Python between the operators stands.
+    ``tried`` is the measured growth of each task in such a batch, or NaN. If most of a part was measured, its
+    time is divided by these growths, and Python between the operators does not grow.
     """
     tasks = graph.tasks
     on_lane = (tasks.lane == tasks.lane_code(lane)) & (tasks.kind != KIND[TaskKind.DATA])
@@ -64,7 +67,7 @@ def grown(
         if larger == 1 or standing_us <= 0 or standing_us >= whole_us:
             durations[chosen], gaps[chosen] = factor * work_us, factor * python_us
             continue
-        # No less than nothing stands, and what grows never shrinks by more than the batch does.
+        # The standing time is not negative, and growing work never shrinks by more than the batch does.
         kept_us = min(standing_us, max(0.0, whole_us * (larger - factor) / (larger - 1)))
         kept = kept_us / standing_us
         rest = max(0.0, (factor * whole_us - kept_us) / (whole_us - kept_us))
@@ -79,16 +82,16 @@ def grown(
 
 
 def grown_on_gpu(subject: Subject, graph: Graph, larger: float, wanted_ms: float) -> Graph:
-    """The GPU's work of the passes in such a batch; the host launches as much as before, as fast as before.
+    """The graph with the GPU's work of the passes in such a batch; the host launches as much and as fast as before.
 
-    A step that its GPU bounds shows by how much its kernels grow. One that its host bounds shows only how much they
-    grow at most: up to there they are taken to grow with the batch.
+    A step bounded by its GPU shows how much its kernels grow. A step bounded by its host shows only the most
+    that they can grow: up to this limit, they are assumed to grow with the batch.
     """
     tasks = graph.tasks
     growing = np.flatnonzero(ON_GPU[tasks.kind] & ~np.isin(tasks.phase, _PER_WEIGHT))
     lane, ahead = subject.lane, subject.runs_ahead
     now_ms = simulated_ms(graph, lane, ahead)
-    # A step that changes the other way than its batch does so by chance.
+    # A step that changes in the opposite direction of its batch does so by chance.
     change = max(0.0, (wanted_ms - now_ms) * np.sign(larger - 1)) + ROUNDING * now_ms
     within, beyond = 1.0, larger
     factor = larger
@@ -102,7 +105,7 @@ def grown_on_gpu(subject: Subject, graph: Graph, larger: float, wanted_ms: float
 
 
 def _as_tried(work_us: Times, growth: Times, factor: float) -> Times | None:
-    """Times of tasks by their growth where it was seen, of the others by the part's; None where most were not seen."""
+    """The times of tasks by their measured growth, else by the part's factor; None if most were not measured."""
     seen = np.isfinite(growth)
     if not len(work_us) or work_us[seen].sum() < _LEAST_SEEN * work_us.sum() or not work_us.sum():
         return None
@@ -110,16 +113,17 @@ def _as_tried(work_us: Times, growth: Times, factor: float) -> Times | None:
 
 
 def growth(baseline: Subject, graph: Graph, larger: float) -> Times | None:
-    """The factor of each task's time in such a batch where it was tried; None where none was tried, or not by task."""
+    """The factor of each task's time in such a batch, by trials; None without trials, or if tasks are merged."""
     if baseline.tried is None or len(graph) < len(baseline.operators):
         return None
     return baseline.tried.growth(graph, larger)
 
 
 def ratio_of_operators(baseline: Subject, factors: Times, larger: float) -> float | None:
-    """The iteration's time in such a batch over that now, by how its operators were seen to grow.
+    """The ratio of the iteration's time in such a batch to now, by the measured growth of its operators.
 
-    Python between them stands, and what was not seen grows with its part. None where no other batch was tried.
+    Python between operators does not grow, and unmeasured operators grow with their part. None if no other
+    batch was tried.
     """
     graph = baseline.operators
     tried = growth(baseline, graph, larger)

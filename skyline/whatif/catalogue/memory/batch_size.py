@@ -49,7 +49,7 @@ class BatchSize(UsualWhatIf):
         return f"batch size {value}" if value else "another batch size"
 
     def detect(self, subject: Subject) -> Applicability:
-        """Applicable where another size was measured; the default is the size with the best throughput."""
+        """Applicable if another size was measured; the default is the size with the best throughput."""
         curve = subject.curve
         if curve.base is None or curve.reason:
             return Applicability.no(curve.reason)
@@ -61,7 +61,7 @@ class BatchSize(UsualWhatIf):
         return Applicability(True, values=tuple(map(str, sizes)), default=str(best))
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
-        """Scale the tasks, so that the iteration takes what the curve says; memory is read off the curve too."""
+        """Scale the tasks to the iteration time of the curve; memory is read off the curve, too."""
         size = whole_number(self.name, value)
         baseline = subject
         curve = baseline.curve
@@ -85,13 +85,13 @@ class BatchSize(UsualWhatIf):
             tried = growth(baseline, graph, larger)
             scaled = grown(graph, baseline.lane, parts, by_part, larger, standing, tried)
             if extrapolated and (seen := ratio_of_operators(baseline, by_part, larger)) is not None:
-                # The curve goes on as a line; the operators, some of which may work on pairs of samples, may not.
+                # The curve continues as a line; operators may not, as some work on pairs of samples.
                 apart_ms = (seen - ratio.value) * baseline.iteration_ms.value
                 below_ms, above_ms = max(below_ms, -apart_ms), max(above_ms, apart_ms)
-        # On several lanes the parts overlap; the curve is of whole iterations and has the last word.
+        # On several lanes the parts overlap; the curve of whole iterations is decisive.
         simulated = simulated_ms(scaled, baseline.lane, baseline.runs_ahead)
         if baseline.runs_ahead:
-            # A host that launches as much as before is not the slower for a step that its GPU bounds.
+            # A host that launches as much as before does not become slower if the GPU bounds the step.
             scaled = fitted(scaled, baseline.lane, wanted, ahead=True)
         elif simulated > 0:
             scaled = scale(scaled, everything, wanted / simulated, gaps=True)
@@ -111,7 +111,7 @@ class BatchSize(UsualWhatIf):
 
 
 def shown_sizes(baseline: Subject) -> tuple[int, ...]:
-    """The batch sizes to offer: those whose memory is believed to fit, and always the script's own."""
+    """The batch sizes to offer: sizes whose memory probably fits, and always the script's own."""
     curve = baseline.curve
     capacity = usable_bytes(baseline.script)
     return tuple(
@@ -122,7 +122,7 @@ def shown_sizes(baseline: Subject) -> tuple[int, ...]:
 
 
 def offered_sizes(baseline: Subject) -> tuple[int, ...]:
-    """The batch sizes of which something is known, whether they fit or not."""
+    """The batch sizes with known times, whether they fit or not."""
     curve = baseline.curve
     if curve.base is None:
         return ()
@@ -134,9 +134,10 @@ def offered_sizes(baseline: Subject) -> tuple[int, ...]:
 
 
 def _unsure_ms(baseline: Subject, ratio: Interval) -> tuple[float, float]:
-    """Room of the time below and above, on top of the uncertainty that the baseline brings by itself.
+    """The uncertainty of the time in ms, below and above, in addition to that of the baseline.
 
-    A predicted ratio has the baseline's in it: that part is taken out, or it would count twice.
+    A predicted ratio includes the baseline's uncertainty, which is removed here so that it does not count
+    twice.
     """
     own = baseline.iteration_ms
     below, above = (ratio.value - ratio.low) * own.value, (ratio.high - ratio.value) * own.value

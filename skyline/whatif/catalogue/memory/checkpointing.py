@@ -28,20 +28,21 @@ from skyline.whatif.subject import NEEDS_PROFILE, Memory
 
 _CALLS_PER_BLOCK = 260.0
 _CALLS_PER_TENSOR = 13.0
-"""Python's time for ``checkpoint()``, and for each tensor that is not kept, over that of a call from Python in a pass.
+"""Ratio of Python's time for ``checkpoint()``, and for each tensor that is not kept, to a call from Python in
+a pass.
 
-From blocks that compute next to nothing, with work between that takes the caches, on an EPYC (PyTorch 2.13, without
-reentrance): 1 tensor cost 550 µs, 10 cost 950, 18 cost 1020, 42 cost 1750. A call took 1.6 µs in a loop, a third more
-in a pass.
+Measured with blocks that compute next to nothing, and other work between them that fills the caches, on an
+EPYC (PyTorch 2.13, without reentrance): 1 tensor cost 550 µs, 10 cost 950, 18 cost 1020, 42 cost 1750. A call
+took 1.6 µs in a loop, and a third more in a pass.
 """
 _TENSORS_PER_OPERATOR = 2
 _TENSORS_KEPT = {"batch_norm": 6, "layer_norm": 5, "group_norm": 5} | dict.fromkeys(
     ("relu", "relu_", "gelu", "silu", "sigmoid", "tanh", "exp", "sqrt", "softmax", "log_softmax"), 1
 )
-"""Of operators that keep more, statistics, their running averages and scales, and the input; and of those that keep
-only what they take or give."""
+"""The number of tensors kept by norms (statistics, running averages, scales and the input), and by operators
+that keep only their input or output."""
 _WITH_PYTHON = 1.3
-"""A call from Python over the operator that it calls, where that does next to nothing."""
+"""Ratio of the time of a call from Python to that of the called operator, if it computes next to nothing."""
 _CACHES = Constant.at(
     1.3,
     "a call in a pass, whose work has taken the caches, over one in an optimizer's step, which repeats a few: "
@@ -49,9 +50,9 @@ _CACHES = Constant.at(
     machine="cores of an Intel Xeon",
 )
 _QUICK = 10
-"""Percentile of the times of operators in the passes that is the cost of a bare call."""
+"""Percentile of the operators' times in the passes that is taken as the cost of a bare call."""
 _USUAL = 50
-"""The same in an optimizer's step, which for most tensors computes next to nothing."""
+"""The same percentile in an optimizer step, which for most tensors computes next to nothing."""
 _KEEP_NOTHING = frozenset({
     "add", "add_", "sub", "sub_", "neg", "view", "_unsafe_view", "reshape", "transpose", "permute", "t",
     "contiguous", "clone", "cat", "stack", "split", "chunk", "slice", "select", "narrow", "squeeze", "unsqueeze",
@@ -63,14 +64,14 @@ _KEEP_INPUTS = frozenset({
     "linear", "addmm", "mm", "bmm", "baddbmm", "matmul", "einsum", "convolution", "conv1d", "conv2d", "conv3d",
     "gelu", "silu", "embedding", "leaky_relu", "hardtanh", "softplus",
 })  # fmt: skip
-"""Operators whose backward pass needs what went into them, which is known before they run."""
+"""Operators whose backward pass needs only their inputs, which are known before they run."""
 
 
 def parts_of(subject: Subject, graph: Graph, paths: tuple[str, ...]) -> tuple[Recomputed, ...]:
-    """The forward work of the blocks at ``paths``, pass by pass, as it would run again before their backward work.
+    """The forward work of the blocks at ``paths`` that is repeated before their backward work, pass by pass.
 
-    Computing again ends as soon as the last tensor that the backward pass needs
-    is there (torch.utils.checkpoint without reentrance), so that what comes last in a block is often not repeated.
+    The repetition ends as soon as the last tensor that the backward pass needs is computed
+    (torch.utils.checkpoint without reentrance), so the last operators of a block are often not repeated.
     """
     tasks, lane = graph.tasks, subject.lane
     below = [(path, f"{path}.") for path in paths]
@@ -94,7 +95,8 @@ def parts_of(subject: Subject, graph: Graph, paths: tuple[str, ...]) -> tuple[Re
         for number in range(len(paths)):
             first = forward[(block[forward] == number) & (tasks.iteration[forward] == iteration)]
             second = backward[(block[backward] == number) & (tasks.iteration[backward] == iteration)]
-            # With micro-batches forward and backward passes alternate; passes without a backward one are no training.
+            # With micro-batches, forward and backward passes alternate; forward passes without a backward
+            # pass are not training.
             turn = np.searchsorted(second, first)
             for each in np.unique(turn[turn < len(second)]):
                 rows = _needed(first[turn == each], names)
@@ -104,7 +106,7 @@ def parts_of(subject: Subject, graph: Graph, paths: tuple[str, ...]) -> tuple[Re
 
 
 def _needed(rows: Indices, names: dict[int, str]) -> Indices:
-    """Without the operators at the end that give nothing the backward pass needs."""
+    """The rows without the operators at the end whose results the backward pass does not need."""
     end = len(rows)
     while end:
         name = names.get(int(rows[end - 1]), "")
@@ -117,7 +119,7 @@ def _needed(rows: Indices, names: dict[int, str]) -> Indices:
 
 
 def _operators(graph: Graph, rows: Indices) -> dict[int, str]:
-    """The bare names of tasks that are operators or launch the kernel of one that is named like it."""
+    """The bare names of tasks that are operators, or that launch a kernel named like an operator."""
     tasks = graph.tasks
     bare = [name.removeprefix("aten::") if name.startswith("aten::") else "" for name in tasks.names]
     codes: list[int] = tasks.name[rows].tolist()
@@ -141,11 +143,12 @@ def _calls(rows: Indices, names: dict[int, str]) -> float:
 
 
 def _call_us(subject: Subject, graph: Graph, passes: Indices) -> float:
-    """A call from Python of an operator of the passes, or of the optimizer's step, that computes next to nothing.
+    """The time in µs of a call from Python to an operator that computes next to nothing.
 
-    Blocks of a few heavy operators have none such; those of an optimizer's step are small then, most of them. Where
-    iterations were tried these have lost what recording took in them, and Python around them is most of a call. The
-    step is the script's own: other changes may have made it another one, in fewer calls.
+    It comes from the passes or from the optimizer step. Blocks of a few heavy operators have no such
+    operator; then most operators of the step are small. If iterations were tried, the step's times are free
+    of recording overhead, and the Python time around the operators is most of a call. The script's own step
+    is used, because other changes may have replaced it by one with fewer calls.
     """
     own = subject.graph_of(Grain.OPERATORS)
     stepping = select(own, phase=Phase.OPTIMIZER, kind=TaskKind.CPU)
@@ -166,13 +169,14 @@ _ALL, _FIT = "all", "fit"
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _UNSURE = (0.15, 0.25)
-"""By which shares of the repeated work the time may be less and more: what is in the caches differs the second time."""
+"""The shares of the repeated work by which the time may be lower and higher: the caches hold other data the
+second time."""
 _UNSURE_OF_PYTHON = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpointing(UsualWhatIf):
-    """Repeats the forward work of blocks right before their backward work, and takes out what they would have kept."""
+    """Repeats the forward work of blocks right before their backward work, and removes the tensors that they kept."""
 
     name: str = "checkpointing"
     training_only: bool = True
@@ -206,7 +210,7 @@ class Checkpointing(UsualWhatIf):
         return Applicability(True, values=values, default=self._default(subject))
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
-        """The first blocks of the model, as many as asked for, are repeated."""
+        """Repeat the first blocks of the model, as many as requested."""
         graph = scenario.graph
         paths = open_blocks(subject.profile, graph.structure.modules)
         levels = _levels(subject)
@@ -242,10 +246,10 @@ def number_of_blocks(
     memory: Memory | None,
     subject: Subject,
 ) -> tuple[int, str]:
-    """Number of blocks that a value means, and the message where not even all of them are enough.
+    """The number of blocks that a value means, and a message if even all of them are not enough.
 
     Raises:
-        UsageError: the value is none that this what-if takes.
+        UsageError: the what-if does not accept the value.
     """
     if value in ("", _ALL):
         return len(paths), ""
@@ -283,7 +287,7 @@ def _levels(subject: Subject) -> RecordedLevels | None:
 
 
 def _memory(memory: Memory, levels: RecordedLevels, chosen: tuple[str, ...]) -> Memory:
-    """The peak with the chosen blocks recomputed, whatever other changes have made of the activations."""
+    """The peak with the chosen blocks recomputed, relative to the activations after other changes."""
     now = levels.peak()
     scale = memory.activations.value / now.activations if now.activations > 0 else 1.0
     before, after = levels.peak(scale=scale), levels.peak(chosen, scale)

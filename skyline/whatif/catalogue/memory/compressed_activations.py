@@ -22,7 +22,7 @@ from skyline.whatif.subject import shapes
 _BYTES = Constant.at(2.0, "a number in 16 bits, which is kept for the backward pass")
 _VALUES = {"fp16": _BYTES.value, "fp8": _BYTES.value / 2}
 _KEPT = re.compile(r"relu|gelu|silu|tanh|sigmoid|batch_norm|layer_norm|group_norm|pool", re.IGNORECASE)
-"""Operators that keep what goes into them, or comes out."""
+"""Operators that keep their input or their output."""
 _LEAST_US = Constant.at(2.0, "an assumption: the start and end of a kernel, in µs")
 _SLOWER = Constant(
     1.0,
@@ -34,7 +34,7 @@ _SLOWER = Constant(
 
 @dataclass(frozen=True, slots=True)
 class _Tensor:
-    """A tensor that is kept: the kernels that make it and need it again, and how many numbers it has."""
+    """A kept tensor: the kernel that computes it, the kernel that needs it again, and its number of elements."""
 
     forward: int
     backward: int
@@ -45,7 +45,7 @@ class _Tensor:
 class CompressedActivations(UsualWhatIf):
     """Adds a conversion after each layer that keeps a tensor, and one before its backward pass.
 
-    As Gist does with reduced precision (Jain and others, 2018): computing stays in 32 bits.
+    Gist does this with reduced precision (Jain and others, 2018): computation stays in 32 bits.
     """
 
     name: str = "compressed_activations"
@@ -70,7 +70,7 @@ class CompressedActivations(UsualWhatIf):
         return Applicability(True, values=tuple(_VALUES), default="fp16")
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
-        """Insert the conversions, and shrink what is kept."""
+        """Insert the conversions, and shrink the kept tensors."""
         if value not in _VALUES:
             raise UsageError(
                 f"{self.name}={value} is not possible", hint=f"Possible: {self.name}={', '.join(_VALUES)}."
@@ -82,7 +82,7 @@ class CompressedActivations(UsualWhatIf):
             for slower in _SLOWER.ends
         )
         steps = max(1, subject.steps)
-        # The activations of one part are there at a time.
+        # Only the activations of one part exist at a time.
         numbers = scenario.pass_factor(subject) * sum(one.numbers for one in kept) / steps
         saved = (FLOAT_BYTES.value - _VALUES[value]) * numbers
         largest = (
@@ -146,7 +146,7 @@ def _converted(
 
 
 def _before_on_lane(graph: Graph, task: int) -> int:
-    """The task before on the same lane; the task itself where there is none."""
+    """The preceding task on the same lane; the task itself if there is none."""
     before = int(graph.structure.before[task])
     return task if before < 0 else before
 

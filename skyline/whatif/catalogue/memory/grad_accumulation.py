@@ -34,7 +34,7 @@ from skyline.whatif.subject import Memory
 
 
 def bytes_per_us(baseline: Subject) -> float:
-    """Of the optimizer step, which does little else than move memory; 0 where it is not known what it moves."""
+    """The bytes per µs of the optimizer step, which does little else than move memory; 0 if its traffic is unknown."""
     moved = 0.0
     for fact in baseline.script.optimizers:
         update = update_of(fact)
@@ -52,13 +52,13 @@ def bytes_per_us(baseline: Subject) -> float:
 
 
 _ADDING = 12
-"""Bytes per float32 parameter to add a gradient to the one that is there: read both, write one."""
+"""Bytes per float32 parameter to add a gradient to the existing one: read both, write one."""
 _MOST = 16
 
 
 @dataclass(frozen=True, slots=True)
 class GradAccumulation(UsualWhatIf):
-    """Repeats forward and backward work at the size of a part, which the measured batch curve knows."""
+    """Repeats forward and backward work at the size of a part, with its time from the measured batch curve."""
 
     name: str = "grad_accumulation"
     training_only: bool = True
@@ -73,7 +73,7 @@ class GradAccumulation(UsualWhatIf):
         )
 
     def detect(self, subject: Subject) -> Applicability:
-        """Applicable where other batch sizes were measured; into two parts by default."""
+        """Applicable if other batch sizes were measured; two parts by default."""
         curve = subject.curve
         if curve.base is None or curve.reason:
             return Applicability.no(curve.reason)
@@ -85,11 +85,11 @@ class GradAccumulation(UsualWhatIf):
         return Applicability(True, values=values, default=values[0])
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
-        """Forward and backward work of the smaller size, as often as there are parts; the rest stays."""
+        """Repeat forward and backward work of the smaller size for each part; the rest stays."""
         parts = whole_number(self.name, value, most=MOST_AT_ONCE)
         size = scenario.batch_size or subject.curve.base or 0
         if parts > size == subject.curve.base:
-            # Of another batch size, asked for together with it, it is no mistake in the value.
+            # With another batch size asked together with it, the value itself is not a mistake.
             raise UsageError(
                 f"{self.name}={value} is more parts than the {size} samples of a batch",
                 hint="Give a number that divides the batch size.",
@@ -119,7 +119,7 @@ class GradAccumulation(UsualWhatIf):
 
 
 def _shrinkage(subject: Subject, graph: Graph, larger: float, parts: int) -> Times | None:
-    """By task of a batch so much larger, its time in a part of it over that in the whole; None where none was tried."""
+    """The ratio of each task's time in a part of the batch to that in the whole batch; None if not tried."""
     whole, part = (
         np.ones(len(graph)) if factor == 1.0 else growth(subject, graph, factor)
         for factor in (larger, larger / parts)
@@ -128,7 +128,7 @@ def _shrinkage(subject: Subject, graph: Graph, larger: float, parts: int) -> Tim
 
 
 def _factors(curve: BatchCurve, size: int, part_size: int) -> dict[Part, float]:
-    """The time of each part of the iteration for a part of the batch, over that for the whole."""
+    """The ratio of the time of each part of the iteration for a part of the batch to that for the whole batch."""
     now, then = curve.part_factors(size), curve.part_factors(part_size)
     return {part: then[part] / now[part] if now[part] > 0 else 1.0 for part in Part}
 
@@ -141,9 +141,9 @@ def _repeated(
     tried: Times | None,
     unsure: float,
 ) -> Graph:
-    """The graph with forward and backward work brought to the smaller size and done once for each part.
+    """The graph with forward and backward work scaled to the smaller size, and repeated for each part.
 
-    ``tried`` is how many times as long tasks were seen to take in a batch of that size.
+    ``tried`` is the ratio of the tasks' measured times in a batch of that size to their present times.
     """
     told_apart = {part for part, ms in subject.parts_ms.items() if ms > 0}
     by_part = np.array([factors[part if part in told_apart else Part.REST] for part in PARTS])
@@ -162,7 +162,7 @@ def _repeated(
     for rows in passes:
         last = rows[backward[rows]]
         if len(last):
-            # Shared out over the rounds; the first of them only puts its gradients there.
+            # The cost is spread over the rounds; the first one only stores its gradients.
             durations[last[-1]] += adding_us * (parts - 1) / parts
     smaller = smaller.with_times(durations=durations)
     for iteration in graph.iterations:
@@ -173,13 +173,14 @@ def _repeated(
 def _shrunk(
     graph: Graph, subject: Subject, chosen: Indices, by_part: Times, size: float, tried: Times | None
 ) -> Graph:
-    """The chosen work for a smaller batch: Python and calls stand as far as the curve says; the rest stays as it is.
+    """The graph with the chosen work for a smaller batch; Python and calls shrink only as far as the curve says.
 
-    So do dense gradients of tables: each part clears them again.
+    The clearing of dense gradients of tables does not shrink: each part clears them again.
     """
     rest = np.ones(len(graph), np.bool_)
     rest[chosen] = False
-    # The loader's part does not stand in ``grown``, and what is not chosen does not change.
+    # Tasks that are not chosen get the loader's part, whose factor is 1, so that ``grown`` leaves them
+    # unchanged.
     parts = np.where(rest, PARTS.index(Part.LOADER), parts_of(graph.tasks)).astype(np.uint8)
     factors = np.where(np.arange(len(PARTS)) == PARTS.index(Part.LOADER), 1.0, by_part)
     cleared = cleared_shares(subject.script, graph)
@@ -187,7 +188,7 @@ def _shrunk(
 
 
 def _passes(graph: Graph, lane: str, iteration: int) -> Indices:
-    """Forward and backward work of one iteration, on all lanes, with what the script does in between."""
+    """The forward and backward work of one iteration on all lanes, with the script's work in between."""
     tasks = graph.tasks
     within = (tasks.iteration == iteration) & (tasks.kind != KIND[TaskKind.DATA])
     chosen = within & np.isin(tasks.phase, (PHASE[Phase.FORWARD], PHASE[Phase.BACKWARD]))
@@ -206,12 +207,12 @@ def _adding_us(subject: Subject) -> float:
 
 
 def _memory(memory: Memory, subject: Subject, size: int, part_size: int) -> Memory:
-    """The peak of a run at the smaller size, with the whole batch and all gradients there from the second part on."""
+    """The peak of a run at the smaller size, with the whole batch, and with all gradients from the second part on."""
     curve = subject.curve
     moving = memory.peak_bytes.value - curve.peak_bytes(size).value
     smaller = curve.peak_bytes(part_size)
     held = subject.batch_bytes / (curve.base or size) * (size - part_size)
-    # Savings and additions of other changes are kept in proportion to the part that depends on the batch.
+    # Savings and additions of other changes scale with the size of a part.
     more = held + moving * part_size / size
     peak = Interval(*(max(0.0, end + more) for end in smaller.ends))
     # The loader still delivers whole batches.
@@ -221,7 +222,7 @@ def _memory(memory: Memory, subject: Subject, size: int, part_size: int) -> Memo
 
 
 def _gradients_missing(subject: Subject, scale: float) -> float:
-    """By how much the peak rises because gradients stay through all parts."""
+    """The bytes by which the peak rises because gradients stay through all parts."""
     levels = subject.levels
     if levels is None:
         return 0.0

@@ -28,7 +28,7 @@ from skyline.whatif.subject import Memory
 
 _MB = Constant.at(1e6, "megabytes are decimal, as everywhere in reports")
 _OFFERED = (0.25, 1.0, 4.0)
-"""Sizes on offer, over the default one."""
+"""Offered sizes, relative to the default one."""
 _GATHER_GB_S = Constant(
     8.0, 3.0, 25.0, "an assumption: rows at random places of a server's memory, with all of its cores"
 )
@@ -41,7 +41,7 @@ HOST, GPU = "embedding rows on the host", "embedding rows on the GPU"
 
 @dataclass(frozen=True, slots=True)
 class _Split:
-    """The tables divided at a size: what is kept, what is looked up elsewhere, in an iteration of the scenario."""
+    """The tables divided at a size: the rows kept on the GPU and the rows looked up on the host, per iteration."""
 
     paths: tuple[str, ...]
     shapes: tuple[tuple[int, int], ...]
@@ -57,17 +57,17 @@ class _Split:
 
     @property
     def rest_bytes(self) -> float:
-        """Rows that are not hot."""
+        """The bytes of rows that are not hot."""
         return self.total_bytes - self.hot_bytes
 
     def at(self, share: float) -> _Split:
-        """With another share of the lookups that the hot rows answer; the other rows shrink as the misses do."""
+        """This split with another share of lookups answered by hot rows; the other rows change with the misses."""
         misses = 1 - self.hit_share
         larger = (1 - share) / misses if misses > 0 else 1.0
         return replace(self, hit_share=share, cold_bytes=min(self.rest_bytes, larger * self.cold_bytes))
 
     def gradient_share(self, kept_bytes: float, touched_bytes: float) -> float:
-        """Of the work on a dense gradient, the part that stays with so much of the table and of the lookups."""
+        """The share of a gradient's work that remains for so many bytes of the table and of the lookups."""
         if not self.dense:
             return touched_bytes / self.lookup_bytes if self.lookup_bytes else 1.0
         return dense_rows(kept_bytes, touched_bytes) / dense_rows(self.total_bytes, self.lookup_bytes)
@@ -77,8 +77,8 @@ class _Split:
 class HotEmbeddings(UsualWhatIf):
     """Divides embeddings between the GPU and its host by how often their rows are looked up.
 
-    As FAE (Adnan and others, 2021) and Hotline (Adnan and others, 2022) do: samples whose rows are all on the GPU go
-    first, while the host gathers the rows of the others.
+    FAE (Adnan and others, 2021) and Hotline (Adnan and others, 2022) do this: samples whose rows are all on
+    the GPU go first, while the host gathers the rows of the other samples.
     """
 
     name: str = "hot_embeddings"
@@ -90,7 +90,7 @@ class HotEmbeddings(UsualWhatIf):
         return f"the hottest {value or 'few'} MB of the embeddings on the GPU, the other rows on the host"
 
     def detect(self, subject: Subject) -> Applicability:
-        """Applicable on a GPU where a run showed which rows of large embeddings are looked up."""
+        """Applicable on a GPU if a run showed which rows of large embeddings are looked up."""
         profile = subject.script
         reason = why_unknown(profile)
         if reason:
@@ -143,7 +143,7 @@ class HotEmbeddings(UsualWhatIf):
 
 
 def why_unknown(profile: Profile) -> str:
-    """Why it is not known which rows of the embeddings are looked up; empty if it is."""
+    """The reason why the looked-up rows of the embeddings are not known; empty if they are."""
     if not profile.modules:
         return "the layers of the model are not known; profile it again"
     if not any(is_table(module) for module in profile.modules):
@@ -161,14 +161,14 @@ def why_unknown(profile: Profile) -> str:
 
 
 def usual_mb(values: TensorValues) -> int:
-    """The size in whole MB whose share of the lookups exceeds its share of the bytes most."""
+    """The size in whole MB whose share of the lookups exceeds its share of the bytes by the most."""
     total = _total_bytes(values)
     best = max(values.hot, key=lambda one: one.hit_share - one.size_bytes / total)
     return max(1, round(best.size_bytes / _MB.value))
 
 
 def offered_mb(values: TensorValues) -> tuple[int, ...]:
-    """Sizes in whole MB about the usual one, below that of all tables."""
+    """The offered sizes in whole MB around the usual one, below the size of all tables."""
     usual, total_mb = usual_mb(values), _total_bytes(values) / _MB.value
     sizes = {max(1, round(factor * usual)) for factor in _OFFERED}
     return tuple(sorted({usual, *(size for size in sizes if size < total_mb)}))
@@ -224,7 +224,7 @@ def _assumptions(values: TensorValues, split: _Split) -> tuple[str, ...]:
 
 
 def _by_table(values: TensorValues, split: _Split) -> tuple[str, ...]:
-    """The tables with most bytes on the GPU, where there are several."""
+    """The tables with the most bytes on the GPU in words, if there are several tables."""
     kept = hot_at(values.hot, split.hot_bytes).table_bytes
     if len(kept) < 2 or len(kept) != len(values.tables):
         return ()
@@ -238,7 +238,7 @@ def _by_table(values: TensorValues, split: _Split) -> tuple[str, ...]:
 
 
 def _place(subject: Subject, path: str) -> str:
-    """Where a table is looked up: ``GPU`` or ``HOST``; empty if no lookup was recorded."""
+    """The place where a table is looked up: ``GPU`` or ``HOST``; empty if no lookup was recorded."""
     graph = subject.graph_of(Grain.OPERATORS)
     if len(_lookups(graph, (path,), on_gpu=True)):
         return GPU
@@ -254,7 +254,7 @@ def _lookups(graph: Graph, paths: tuple[str, ...], *, on_gpu: bool, iteration: i
 def _divided(
     subject: Subject, graph: Graph, split: _Split, bus: float, gather_gb_s: float, *, waits: float
 ) -> Graph:
-    """Tables of the GPU without their cold rows; these wait for the samples of ``waits``, a share of the batch."""
+    """The graph with the GPU's tables without cold rows, which are needed after the share ``waits`` of the work."""
     gradients = select(graph, phase=Phase.BACKWARD, layer=split.paths, kind=TaskKind.KERNEL)
     graph = scale(
         graph, gradients, split.gradient_share(split.hot_bytes + split.cold_bytes, split.lookup_bytes)
@@ -299,7 +299,7 @@ def _divided(
 
 
 def _behind(graph: Graph, work: Indices, share: float) -> int:
-    """The piece of work that begins when this share of all is done."""
+    """The task that begins when this share of all work is done."""
     done = np.cumsum(graph.durations[work])
     place = int(np.searchsorted(done, share * float(done[-1]), side="right"))
     return int(work[min(place, len(work) - 1)])
@@ -312,7 +312,7 @@ def _update_bytes(subject: Subject) -> float:
 
 
 def _moved_to_gpu(subject: Subject, graph: Graph, split: _Split, *, copies: bool) -> Graph:
-    """Tables of the host without their hot rows: the host's work on them, and the copies between, shrink."""
+    """The graph with the host's tables without hot rows: the host's work on them, and the copies, shrink."""
     miss = 1 - split.hit_share
     found = _lookups(graph, split.paths, on_gpu=False)
     graph = scale(graph, found, miss)
@@ -329,7 +329,7 @@ def _moved_to_gpu(subject: Subject, graph: Graph, split: _Split, *, copies: bool
 
 
 def _memory(memory: Memory, subject: Subject, split: _Split, *, on_host: bool) -> Memory:
-    """The GPU's peak without the cold rows but for those of the batch, or with the hot ones."""
+    """The GPU's peak without the cold rows except those of the batch, or with the hot rows."""
     moved = split.hot_bytes if on_host else split.rest_bytes
     facts = subject.script.optimizers
     trained = FLOAT_BYTES.value * sum(fact.parameter_count for fact in facts)

@@ -40,8 +40,9 @@ class _Kept:
 class OffloadActivations(UsualWhatIf):
     """Copies the input of each layer to the host after its forward kernel, and back before its backward one.
 
-    As vDNN does (Rhu and others, 2016): a copy back begins with the backward work of the layer behind. A layer starts
-    its forward pass when the copy of the last layer but one is done, so that memory is free again.
+    vDNN (Rhu and others, 2016) does this: a copy back begins with the backward work of the next layer. A
+    layer starts its forward pass when the copy of the last layer but one is done, so that memory is free
+    again.
     """
 
     name: str = "offload_activations"
@@ -85,7 +86,7 @@ class OffloadActivations(UsualWhatIf):
 
 
 def _kept(subject: Subject, graph: Graph) -> dict[int, list[_Kept]]:
-    """By iteration the inputs of layers in the order of the forward pass, but for the last: that is needed at once."""
+    """The layer inputs by iteration, in the order of the forward pass; without the last, which is needed at once."""
     heavy = select(graph, kind=TaskKind.KERNEL, work=HEAVY, phase=(Phase.FORWARD, Phase.BACKWARD))
     tasks = graph.tasks
     sizes = dict(zip(heavy.tolist(), map(_input_bytes, shapes(subject, graph, heavy)), strict=True))
@@ -146,7 +147,7 @@ def _copied(graph: Graph, kept: dict[int, list[_Kept]], rate: float) -> Graph:
 
 
 def _saved(tensors: Sequence[_Kept]) -> Interval:
-    """Bytes that are not on the GPU at the peak: all but those in flight; of some the peak has none anyway."""
+    """The bytes that are not on the GPU at the peak: all except those in flight. Some would not be there anyway."""
     sizes = sorted(one.size_bytes for one in tensors)
     away = sum(sizes[: -int(_IN_FLIGHT.value)])
     return Interval(away, 0.5 * away, sum(sizes))

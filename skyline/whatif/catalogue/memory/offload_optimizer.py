@@ -34,7 +34,7 @@ UPDATE = "update on the host"
 class OffloadOptimizer(UsualWhatIf):
     """Copies gradients to the host during the backward pass, updates there, and copies the parameters back.
 
-    As ZeRO-Offload does (Ren and others, 2021). The host's update is one pass over memory.
+    ZeRO-Offload (Ren and others, 2021) does this. The host's update is one pass over memory.
     """
 
     name: str = "offload_optimizer"
@@ -44,7 +44,7 @@ class OffloadOptimizer(UsualWhatIf):
     excludes: tuple[str, ...] = ("fused_optimizer",)
 
     def detect(self, subject: Subject) -> Applicability:
-        """Applicable where an optimizer of PyTorch's steps on a GPU and keeps a state."""
+        """Applicable if a PyTorch optimizer with a state makes its step on a GPU."""
         facts = subject.script.optimizers
         if not subject.on_gpu:
             return Applicability.no("nothing ran on a GPU")
@@ -61,7 +61,7 @@ class OffloadOptimizer(UsualWhatIf):
         return Applicability(True)
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
-        """Take the update's kernels away; add the copies, and the update on the script's thread."""
+        """Remove the update's kernels; add the copies, and the update on the script's thread."""
         facts = subject.script.optimizers
         cases = (
             _on_host(subject, scenario.graph, facts, bytes_per_us(subject, bus), getattr(_HOST_GB_S, memory))
@@ -119,7 +119,7 @@ def _on_host(
         task = Task(IN, TaskKind.COPY, WorkClass.OTHER, lane_beside(stream, IN), Phase.OPTIMIZER, iteration)
         insertions.append(Insertion(task, size / rate, int(stepping[0])))
         waits.append(Dependency(made, made + 1, Cause.LAUNCH))
-        # The kernels of the update take no time any more, and hold the stream until the parameters are there.
+        # The update's kernels take no time, but make the stream wait until the parameters have arrived.
         left = update[tasks.iteration[update] == iteration]
         if len(left):
             waits.append(Dependency(made + 1, int(left[-1]), Cause.EVENT))

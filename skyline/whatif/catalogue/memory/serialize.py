@@ -46,8 +46,8 @@ _ADVICE = "use nn.GroupNorm, whose mean and variance are of one sample"
 class _Layers:
     """The layers of a forward pass: neighbouring operators of one module.
 
-    ``forward`` has by task the layer, or -1. A backward task belongs to all layers of its module: ``shares`` has by the
-    module's code the layers and their parts of its backward work.
+    ``forward`` is the layer of each task, or -1. A backward task belongs to all layers of its module:
+    ``shares`` has, by the module's code, the layers and their shares of its backward work.
     """
 
     names: tuple[str, ...]
@@ -55,7 +55,7 @@ class _Layers:
     shares: dict[int, tuple[tuple[int, float], ...]]
 
     def sums(self, graph: Graph, times_us: Times) -> Times:
-        """µs of an iteration by layer."""
+        """The time of an iteration by layer, in µs."""
         found = np.bincount(self.forward[self.forward >= 0], times_us[self.forward >= 0], len(self.names))
         backward = graph.tasks.phase == PHASE[Phase.BACKWARD]
         for module, parts in self.shares.items():
@@ -65,7 +65,7 @@ class _Layers:
         return found / max(1, len(graph.iterations))
 
     def scaled(self, graph: Graph, factors: Times) -> Graph:
-        """The graph with the work and the Python of each layer times its factor."""
+        """The graph with the work and the Python time of each layer multiplied by its factor."""
         by_task = np.where(self.forward >= 0, factors[self.forward], 1.0)
         backward = graph.tasks.phase == PHASE[Phase.BACKWARD]
         for module, parts in self.shares.items():
@@ -77,7 +77,7 @@ class _Layers:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """Groups of layers, and the time of an iteration that they change, in µs: likely, at best and at worst."""
+    """Groups of layers, and their change of the iteration time by layer, in µs: likely, at best and at worst."""
 
     layers: _Layers
     groups: tuple[Group, ...]
@@ -85,19 +85,19 @@ class _Plan:
     now_us: Times
     copied_bytes: float
     best: tuple[int, float] | None
-    """The size whose passes take least, and their time over that of the whole batch; None where none fits."""
+    """The size with the fastest passes, and the ratio of their time to the whole batch; None if no size fits."""
     stays: bool = False
     """True if the activations of a whole batch stay in the cache, layer by layer."""
 
     @property
     def saved_us(self) -> float:
-        """By which an iteration is likely shorter."""
+        """The likely time that an iteration saves, in µs."""
         return -float(self.changes_us[0].sum())
 
 
 @dataclass(frozen=True, slots=True)
 class Serialize(UsualWhatIf):
-    """Gives each group of layers the measured time of its sub-batches, the copies between groups, and added gradients.
+    """Gives each group of layers the measured time of its sub-batches, plus copies between groups and gradient sums.
 
     Mini-batch serialization (Lym and others, MLSys 2019). Weights are read for each sub-batch, activations once.
     """
@@ -112,7 +112,7 @@ class Serialize(UsualWhatIf):
         return f"groups of layers in sub-batches that stay in {value or 'so many'} MB of cache"
 
     def detect(self, subject: Subject) -> Applicability:
-        """Applicable where samples pass the layers independently, and sub-batches gain by the measured batch curve."""
+        """Applicable if samples pass the layers independently, and sub-batches gain by the measured batch curve."""
         reason = _why_not(subject)
         if reason:
             return Applicability.no(reason)
@@ -127,7 +127,7 @@ class Serialize(UsualWhatIf):
         return Applicability(True, values=(default,), default=default)
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
-        """Scale the work of each layer of a group, both passes of it."""
+        """Scale the work of both passes of each layer of a group."""
         hint = f"Give the megabytes of a cache, for example {self.name}=16."
         cache_bytes = 1e6 * number(self.name, value, lambda one: 0 < one < 1e6, hint)
         plan = _planned(scenario, subject, cache_bytes)
@@ -162,7 +162,7 @@ class Serialize(UsualWhatIf):
 
 
 def _why_not(subject: Subject) -> str:
-    """Why no sub-batches are possible, or nothing is known of them; empty where they are."""
+    """The reason why sub-batches are impossible or their times unknown; empty if neither."""
     profile, curve = subject.script, subject.curve
     if not subject.ran_on_cpu:
         return "it is predicted only for runs on a CPU: the caches of GPUs are not modelled"
@@ -181,7 +181,7 @@ def _why_not(subject: Subject) -> str:
 
 
 def mixes_samples(profile: Profile) -> str:
-    """The batch normalization that was recorded first, by its path or its operator; empty where there is none."""
+    """The first recorded batch normalization, by its path or its operator; empty if there is none."""
     layer = next((one for one in profile.modules if "BatchNorm" in one.class_name), None)
     if layer is not None:
         return layer.path
@@ -190,10 +190,10 @@ def mixes_samples(profile: Profile) -> str:
 
 
 def _planned(scenario: Scenario, subject: Subject, cache_bytes: float) -> _Plan | str:
-    """The best groups for a cache of this size; or why there are none.
+    """The best groups for a cache of this size, or the reason why there are none.
 
-    Where the cache holds the whole batch, a nearer one may hold a part of it. Sizes that were measured tell, and only a
-    gain beyond their range counts.
+    If the cache holds the whole batch, a smaller and faster cache may hold a part of it. Then only measured
+    sizes count, and only a gain beyond their range.
     """
     graph, recorded = scenario.graph, subject.batch_size or 0
     whole = scenario.batch_size or recorded
@@ -212,7 +212,8 @@ def _planned(scenario: Scenario, subject: Subject, cache_bytes: float) -> _Plan 
     sizes = [size for size in _sizes(whole) if (curve.measured if stays else curve.knows)(size)]
     passes = {size: _passes_us(scenario, subject, layers, size, whole) for size in sizes}
     rate = _rate(subject, graph, cache_bytes)
-    # A smaller batch that ran had in the cache what fits there of it; of those that did not run more may fit.
+    # A smaller batch that ran already had its fitting data in the cache; of batches that did not run, more
+    # may fit.
     smallest = subject.curve.points[0].batch_size
     fits = {size: held * size / whole + weights <= cache_bytes for size in (*sizes, smallest)}
     moved_us = (2 * taken + given) / rate
@@ -267,7 +268,7 @@ def _planned(scenario: Scenario, subject: Subject, cache_bytes: float) -> _Plan 
 
 
 def _layers(graph: Graph, lane: str) -> _Layers | None:
-    """None where the iterations have other layers."""
+    """The layers of the forward pass; None if they differ between iterations."""
     tasks = graph.tasks
     durations = graph.durations + graph.gaps
     placed = np.full(len(graph), -1, np.int64)
@@ -277,7 +278,7 @@ def _layers(graph: Graph, lane: str) -> _Layers | None:
         chosen = chosen[tasks.module[chosen] >= 0]
         if not (graph.durations[chosen] > 0).any():
             return None
-        # Python between operators, which may be that of a container, goes with the layer before.
+        # Python time between operators, which may belong to a container, counts for the preceding layer.
         working = graph.durations[chosen] > 0
         of = tasks.module[chosen[working]]
         starts = np.concatenate(([True], of[1:] != of[:-1]))
@@ -300,7 +301,7 @@ def _layers(graph: Graph, lane: str) -> _Layers | None:
 
 
 def _tensors(subject: Subject, graph: Graph, layers: _Layers, samples: int) -> tuple[Times, Times, Times]:
-    """Bytes by layer that a recorded batch brings in and takes out, and the most that an operator of it holds."""
+    """The bytes by layer of a recorded batch's inputs, of its outputs, and the most that one operator holds."""
     count = len(layers.names)
     taken, held, last = np.zeros(count), np.zeros(count), 0.0
     seen: set[int] = set()
@@ -324,7 +325,7 @@ def _tensors(subject: Subject, graph: Graph, layers: _Layers, samples: int) -> t
 
 
 def _of_batch(shape: OperatorShape, samples: int, *, product: bool) -> float:
-    """Bytes of the inputs that have all samples; of a product those of the first, as the other may be a weight."""
+    """The bytes of inputs with all samples; for a product, of its first such input, as the other may be a weight."""
     if "embedding" in shape.operator:
         # The other input is the table.
         kinds = zip(shape.inputs, shape.dtypes, strict=False)
@@ -335,24 +336,24 @@ def _of_batch(shape: OperatorShape, samples: int, *, product: bool) -> float:
 
 
 def _has_samples(dimensions: tuple[int, ...], samples: int) -> bool:
-    """True if the first dimension counts samples, or their positions, or the second one does."""
+    """True if the first dimension counts samples or their positions, or the second one counts samples."""
     return len(dimensions) > 1 and (dimensions[0] % samples == 0 or dimensions[1] == samples)
 
 
 def _weights(modules: Sequence[ModuleFact], names: Sequence[str]) -> Times:
-    """Bytes by layer, once where a module has several."""
+    """The bytes of weights by layer; they count once if a module has several layers."""
     counts = {module.path: module.parameter_count for module in modules}
     return np.array([_PARAMETER_BYTES.value * counts.pop(name, 0) for name in names])
 
 
 def _sizes(whole: int) -> list[int]:
-    """Sub-batches that a batch divides into equally, largest first."""
+    """The sizes of equal sub-batches that a batch divides into, largest first."""
     most = min(whole, int(_MOST_PARTS.value))
     return [whole // parts for parts in range(2, most + 1) if whole % parts == 0]
 
 
 def _passes_us(scenario: Scenario, subject: Subject, layers: _Layers, size: int, whole: int) -> Times:
-    """By layer, µs of the whole batch in sub-batches of this size, whose calls and Python are there for each."""
+    """The time by layer of the whole batch in sub-batches of this size, in µs; calls and Python repeat for each."""
     graph, curve = scenario.graph, subject.curve
     larger, parts = scenario.batch_factor(subject), whole / size
     now, then = curve.part_factors(whole), curve.part_factors(size)
@@ -370,7 +371,7 @@ def _passes_us(scenario: Scenario, subject: Subject, layers: _Layers, size: int,
 
 
 def _rate(subject: Subject, graph: Graph, cache_bytes: float) -> float:
-    """Bytes per µs from and to memory, by plain operators whose tensors no cache of this size holds."""
+    """The bytes per µs from and to memory, from plain operators whose tensors exceed a cache of this size."""
     chosen = select(graph, kind=TaskKind.CPU, lane=subject.lane)
     known = zip(shapes(subject, graph, chosen), graph.durations[chosen].tolist(), strict=True)
     large = [
@@ -382,7 +383,7 @@ def _rate(subject: Subject, graph: Graph, cache_bytes: float) -> float:
 
 
 def _said(plan: _Plan, most: int = 3) -> tuple[str, ...]:
-    """The groups that gain most, with their sub-batches."""
+    """The groups with the largest gain, with their sub-batches, in words."""
     changes = plan.changes_us[0]
 
     def saved_us(group: Group) -> float:

@@ -23,14 +23,14 @@ _ADDING = "AccumulateGrad"
 _ADD = re.compile(r"^aten::add_$")
 _OUTSIDE = tuple(phase for phase in Phase if phase not in (Phase.FORWARD, Phase.BACKWARD, Phase.DATA))
 _QUICK = 10
-"""Percentile of the times of gradients that are put in their place which is that of one that need not be added."""
+"""Percentile of the times to store a gradient that is taken as the time without an addition."""
 _PASSES = 3.0
 """Adding to the zeros moves three times the bytes of writing them: read both, write one."""
 
 
 @dataclass(frozen=True, slots=True)
 class ZeroGrad(UsualWhatIf):
-    """Takes out the zeroing, and the adding to the zeros: the first gradient becomes the parameter's own."""
+    """Removes the zeroing, and the addition to the zeros: the first gradient becomes the parameter's own."""
 
     name: str = "zero_grad"
     training_only: bool = True
@@ -38,7 +38,7 @@ class ZeroGrad(UsualWhatIf):
     stage: Stage = Stage.OPTIMIZER
 
     def detect(self, subject: Subject) -> Applicability:
-        """Applicable where gradients are filled with zeros."""
+        """Applicable if gradients are filled with zeros."""
         graph = subject.graph_of(Grain.OPERATORS)
         told = (
             []
@@ -55,7 +55,7 @@ class ZeroGrad(UsualWhatIf):
         return Applicability(True)
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
-        """Remove the zeroing; of each step the first gradient that comes costs no more than a call."""
+        """Remove the zeroing; the first gradient of each step costs only a call."""
         graph = scenario.graph
         zeroing = _zeroing(graph)
         adding, kernels = _first_adding(graph, subject), _first_adding_kernels(graph, subject)
@@ -66,7 +66,7 @@ class ZeroGrad(UsualWhatIf):
         gone: Indices = np.concatenate((work, launches_of(graph, work)))
         spared_us = float((graph.durations - durations).sum()) + float(graph.durations[kernels].sum())
         zeroed_us = float(graph.durations[zeroing].sum())
-        # Where the work that adds is not told apart, it is no more than a bound.
+        # If the addition cannot be distinguished from other work, it only widens the range.
         further_us = 0.0 if len(adding) or len(kernels) else _PASSES * zeroed_us
         changed = remove(graph.with_times(durations=durations), np.unique(gone))
         return scenario.changed(
@@ -85,16 +85,16 @@ def _zeroing(graph: Graph) -> Indices:
 
 
 def _first_adding_kernels(graph: Graph, subject: Subject) -> Indices:
-    """In a predicted graph, whose kernels are named as operators: those that add the first gradients to zeros."""
+    """The kernels that add the first gradients to zeros, in a predicted graph whose kernels are named as operators."""
     named = select(graph, name=_ADD, phase=Phase.BACKWARD, on_gpu=True)
     rounds = 1 if subject.profile is None else max(1, subject.script.batch.micro_batches)
     many = len(select(graph, name=_ZEROING, phase=_OUTSIDE, on_gpu=True))
-    # Any other number says that not only gradients of parameters are added so.
+    # Any other count means that these kernels also add other tensors than gradients of parameters.
     return named if many and rounds == 1 and len(named) == many else np.zeros(0, np.int64)
 
 
 def _first_adding(graph: Graph, subject: Subject) -> Indices:
-    """The work that adds the first gradient of each step to the zeros; later ones are added in any case."""
+    """The tasks that add the first gradient of each step to the zeros; later gradients are added in any case."""
     adding = select(graph, name=_ADDING, phase=Phase.BACKWARD, on_gpu=False)
     rounds = 1 if subject.profile is None else max(1, subject.script.batch.micro_batches)
     if rounds == 1:
@@ -109,7 +109,7 @@ def _memory_change(subject: Subject) -> MemoryChange | None:
 
 
 def _saved_bytes(subject: Subject) -> float | None:
-    """By how much the peak falls when gradients are there only from their backward work to the next zeroing."""
+    """The bytes by which the peak falls if gradients exist only from their backward work to the next zeroing."""
     if subject.levels is None:
         return None
     trace, levels = subject.script.trace, subject.levels

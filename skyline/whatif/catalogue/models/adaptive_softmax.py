@@ -38,7 +38,7 @@ _HEADS = (
     Constant.at(1 / 20, "an assumption: the least work of the three where labels follow Zipf's law"),
     Constant.at(1 / 10, "an assumption: a large head"),
 )
-"""Offered sizes of the head over the number of classes."""
+"""Offered sizes of the head, relative to the number of classes."""
 _EXPONENT = Constant(
     1.0, 0.0, 1.2,
     "Zipf (1949): the frequency of a word is in proportion to one over its rank; 0 is evenly spread labels",
@@ -69,7 +69,7 @@ _NUMBER_BYTES = Constant.at(4, "the width of a number in float32")
 
 @dataclass(frozen=True, slots=True)
 class OutputLayer:
-    """A linear layer whose outputs go into a cross entropy; ``inputs`` are the dimensions of what one call is given."""
+    """A linear layer whose outputs go into a cross entropy; ``inputs`` are the dimensions of the input of one call."""
 
     module: ModuleFact
     width: int
@@ -78,18 +78,18 @@ class OutputLayer:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Of its weight."""
+        """The shape of its weight."""
         return self.classes, self.width
 
     @property
     def rows(self) -> int:
-        """The number of inputs of one call: samples, or all their positions."""
+        """The number of rows of one call: samples, or all their positions."""
         return prod(self.inputs[:-1])
 
 
 @dataclass(frozen=True, slots=True)
 class SharesLeft:
-    """The part that is left of products, numbers of the softmax, and parameters."""
+    """The remaining shares of products, of numbers of the softmax, and of parameters."""
 
     products: float
     numbers: float
@@ -97,16 +97,16 @@ class SharesLeft:
     outside: float
     """The share of the labels that are not in the head."""
     saved: float
-    """The part of the cost of getting large blocks that is saved, where a block becomes small."""
+    """The saved share of the cost of allocating large blocks, if a block becomes small."""
     calls_us: float
     number_blocks: tuple[float, ...] = ()
-    """The numbers of the head and of each cluster, which are tensors of their own, as parts of the logits."""
+    """The sizes of the head's and each cluster's tensor, as shares of the logits."""
     parameter_blocks: tuple[float, ...] = ()
-    """Each weight, as a part of the weight of the layer."""
+    """The size of each new weight, as a share of the layer's weight."""
 
 
 def output_layer(profile: Profile) -> OutputLayer | None:
-    """The largest such layer of the model, with its recorded rows; None without one."""
+    """The model's largest output layer before a cross entropy, with its recorded rows; None without one."""
     trace = profile.trace
     classes = {
         sizes[-1]
@@ -131,7 +131,7 @@ def output_layer(profile: Profile) -> OutputLayer | None:
 
 
 def wide_layers(profile: Profile) -> tuple[ModuleFact, ...]:
-    """Linear layers of PyTorch that train, with very many outputs."""
+    """The trainable linear layers of PyTorch with very many outputs."""
     return tuple(
         one
         for one in profile.modules
@@ -144,21 +144,21 @@ def wide_layers(profile: Profile) -> tuple[ModuleFact, ...]:
 
 
 def cutoffs(classes: int, head: int) -> tuple[int, int]:
-    """The first class of each of two clusters: the second one begins at the geometric mean of head and all."""
+    """The first class of each of two clusters; the second begins at the geometric mean of head and all classes."""
     return head, round((head * classes) ** 0.5)
 
 
 def default_head(classes: int) -> int:
-    """The size of the head where none is asked for."""
+    """The size of the head if none is given."""
     return _rounded(classes * _HEADS[1].value)
 
 
 @dataclass(frozen=True, slots=True)
 class AdaptiveSoftmax(UsualWhatIf):
-    """Scales the layer, the loss and the update to those of a head and of two clusters.
+    """Scales the layer, the loss and the update to a head and two clusters.
 
-    Grave and others, "Efficient softmax approximation for GPUs" (2017). Chen and others, "SLIDE" (2020), sample classes
-    on CPUs in place of clusters.
+    Grave and others, "Efficient softmax approximation for GPUs" (2017). Chen and others, "SLIDE" (2020),
+    sample classes on CPUs instead of using clusters.
     """
 
     name: str = "adaptive_softmax"
@@ -172,7 +172,7 @@ class AdaptiveSoftmax(UsualWhatIf):
         return f"adaptive softmax with a head of {size}"
 
     def detect(self, subject: Subject) -> Applicability:
-        """Applicable where a large linear layer, whose weight is its own, goes into a cross entropy."""
+        """Applicable if a large linear layer with a weight of its own goes into a cross entropy."""
         profile = subject.script
         if not profile.modules:
             return Applicability.no("the layers of the model are not known; profile it again")
@@ -193,7 +193,7 @@ class AdaptiveSoftmax(UsualWhatIf):
         return Applicability(True, values=values, default=str(default_head(layer.classes)))
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
-        """Scale each part of the layer's work, and take its logits, weight and update out of the memory."""
+        """Scale each part of the layer's work, and reduce the memory of its logits, weight and update."""
         layer = output_layer(subject.script)
         assert layer is not None
         head = whole_number(self.name, value or str(default_head(layer.classes)), most=layer.classes // 2)
@@ -214,7 +214,7 @@ class AdaptiveSoftmax(UsualWhatIf):
 
 
 def _rounded(number: float) -> int:
-    """To two digits."""
+    """The number rounded to two digits."""
     size = 10 ** max(0, len(str(int(number))) - 2)
     return round(number / size) * size
 
@@ -237,14 +237,14 @@ def _why_not(profile: Profile, layer: OutputLayer) -> str:
 
 
 def _labels(profile: Profile, layer: OutputLayer) -> LabelFact | None:
-    """The labels that were counted, if there are enough of this layer's."""
+    """The counted labels, if there are enough of them for this layer."""
     seen = profile.labels
     known = seen is not None and seen.counted >= _LEAST_LABELS.value and seen.classes[-2] < layer.classes
     return seen if known else None
 
 
 def _below_cutoffs(profile: Profile, layer: OutputLayer, head: int) -> list[list[float]]:
-    """The share of the labels below each cutoff: likely, as for the least work, and as for the most."""
+    """The share of the labels below each cutoff: likely, for the least work, and for the most work."""
     edges = cutoffs(layer.classes, head)
     seen = _labels(profile, layer)
     if seen is None:
@@ -262,13 +262,13 @@ def _below_cutoffs(profile: Profile, layer: OutputLayer, head: int) -> list[list
 
 @cache
 def _below(classes: int, edge: int, exponent: float) -> float:
-    """The share of the labels that are among the first classes, by Zipf's law."""
+    """The share of the labels that are among the first ``edge`` classes, by Zipf's law."""
     frequencies = np.arange(1, classes + 1, dtype=np.float64) ** -exponent
     return float(frequencies[:edge].sum() / frequencies.sum())
 
 
 def _clusters(layer: OutputLayer, head: int) -> list[tuple[int, int, int]]:
-    """First class, last class and width of each cluster."""
+    """The first class, the end of the classes and the width of each cluster."""
     edges = (*cutoffs(layer.classes, head), layer.classes)
     pairs = pairwise(edges)
     return [
@@ -280,9 +280,9 @@ def _clusters(layer: OutputLayer, head: int) -> list[tuple[int, int, int]]:
 def shares_left(
     layer: OutputLayer, head: int, rows: float, below: Sequence[float], end: str = "value"
 ) -> SharesLeft:
-    """The work that is left, at one ``end`` of the constants; ``below`` are the shares of the labels below the cutoffs.
+    """The remaining work, at one ``end`` of the constants; ``below`` are the shares of labels below the cutoffs.
 
-    The work of a product is its multiply-adds, and as much as several of them for each number of its matrices.
+    The work of a product is its multiply-adds, plus several multiply-adds for each number of its matrices.
     """
     moved, calls_us = (float(getattr(one, end)) for one in (_MOVED, _CALLS_US))
 
@@ -337,10 +337,10 @@ def _changed(subject: Subject, graph: Graph, layer: OutputLayer, left: SharesLef
 
 
 def _saved(layer: OutputLayer, left: SharesLeft, smaller: frozenset[int]) -> Share:
-    """The part of a block's cost that is saved.
+    """The function that gives the saved share of a block's cost.
 
-    A block of the logits or of the weight becomes one for the head and one or two for each cluster. Those that are
-    still large have their cost. Gradients that stay, of sizes in ``smaller``, have none.
+    A block of the logits or of the weight becomes one block for the head and one or two for each cluster.
+    Blocks that are still large keep their cost. Gradients with sizes in ``smaller`` stay, and cost nothing.
     """
     blocks = {layer.rows * layer.classes: left.number_blocks, prod(layer.shape): left.parameter_blocks}
 
@@ -357,16 +357,16 @@ def _saved(layer: OutputLayer, left: SharesLeft, smaller: frozenset[int]) -> Sha
 
 
 def _places(graph: Graph, chosen: Indices) -> list[tuple[int, int]]:
-    """Line and layer of tasks."""
+    """The line and the layer of each task."""
     return list(zip(graph.tasks.line[chosen].tolist(), graph.tasks.module[chosen].tolist(), strict=True))
 
 
 def _losses(subject: Subject, graph: Graph, layer: OutputLayer) -> Indices:
     """The tasks of the loss on the outputs of the layer, in both passes.
 
-    The line and the layer of operators that are given the outputs name the place of the loss. Others belong to it that
-    were recorded there: the backward pass of the likelihood is given a single number, and makes as many as the outputs;
-    a call of a function may be one task with the lines around it.
+    The line and the layer of the operators that take the outputs identify the loss. Other operators recorded
+    there belong to it: the backward pass of the likelihood takes a single number and produces as many as the
+    outputs; a function call may be one task with the lines around it.
     """
     found = select(graph, name=_LOSS, phase=PASSES, on_gpu=False)
     known = shapes(subject, graph, found)
@@ -381,7 +381,7 @@ def _losses(subject: Subject, graph: Graph, layer: OutputLayer) -> Indices:
 
 
 def _with_updates(subject: Subject, graph: Graph, layer: OutputLayer, left: SharesLeft) -> Graph:
-    """The update, and all else that goes through the weight and its gradient, in proportion to the parameters."""
+    """The graph with all work on the weight and its gradient, such as the update, scaled to the new parameters."""
     found = select(graph, phase=_UPDATES, on_gpu=subject.on_gpu)
     size = prod(layer.shape)
     alike = sum(
@@ -396,7 +396,7 @@ def _with_updates(subject: Subject, graph: Graph, layer: OutputLayer, left: Shar
         1, alike
     )
     if not weights.any():
-        # Of kernels, and of fused code, the sizes are not known.
+        # The sizes of kernels and of fused code are not known.
         found = select(graph, phase=Phase.OPTIMIZER, on_gpu=subject.on_gpu)
         whole = sum(one.parameter_count for one in subject.script.optimizers)
         weights = np.full(len(found), min(1.0, size / whole) if whole else 0.0)
@@ -404,7 +404,7 @@ def _with_updates(subject: Subject, graph: Graph, layer: OutputLayer, left: Shar
 
 
 def _weight_of(shape: OperatorShape | None, wanted: tuple[int, int]) -> float:
-    """The share of the numbers that an operator is given that are in tensors of this shape."""
+    """The share of an operator's input numbers that are in tensors of this shape."""
     if shape is None or wanted not in shape.inputs:
         return 0.0
     return shape.inputs.count(wanted) * prod(wanted) / sum(map(prod, shape.inputs))
@@ -416,7 +416,7 @@ def _with_calls(
     called: Indices,
     more_us: float,
 ) -> Graph:
-    """With the calls of the clusters, where the loss is called in the forward pass."""
+    """The graph with the calls of the clusters added where the forward pass calls the loss."""
     forward = called[np.isin(called, select(graph, phase=Phase.FORWARD))]
     now_us = float(graph.durations[forward].sum()) / subject.steps
     return scale(graph, forward, 1 + more_us / now_us) if now_us > 0 else graph
@@ -425,7 +425,7 @@ def _with_calls(
 def _freed(
     subject: Subject, layer: OutputLayer, head: int, ends: Sequence[SharesLeft]
 ) -> list[dict[str, float]]:
-    """Bytes less at the peak by owner, for each of the shares."""
+    """The bytes saved at the peak by owner, for each of the cases."""
     size = prod(layer.shape) * _NUMBER_BYTES.value
     held = sum(one.parameter_count for one in subject.script.optimizers) * _NUMBER_BYTES.value
     largest = _largest_tensor(layer, head)
@@ -445,7 +445,7 @@ def _freed(
 
 
 def _largest_tensor(layer: OutputLayer, head: int) -> int:
-    """The numbers of the largest weight to come."""
+    """The number of elements in the largest new weight."""
     clusters = _clusters(layer, head)
     made = [(head + len(clusters)) * layer.width]
     for first, last, width in clusters:

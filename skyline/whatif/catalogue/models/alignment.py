@@ -1,4 +1,4 @@
-"""Which layers have sizes that matrix units do not like, and what padding them would do."""
+"""The layers whose sizes suit matrix units badly, and the effect of padding them."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ _OUTPUTS = {
 }
 _INPUTS = {"Linear": "in_features", "Conv1d": "in_channels", "Conv2d": "in_channels", "Conv3d": "in_channels"}
 EFFICIENT_FROM = {2: 8, 4: 4}
-"""Number of elements of so many bytes in the 16 bytes that kernels load at a time. NVIDIA, Matrix Multiplication
-Background User's Guide, on requirements of Tensor Cores: most efficient where sizes are multiples of 16 bytes."""
+"""The number of elements of each width in bytes in the 16 bytes that kernels load at a time. NVIDIA, Matrix
+Multiplication Background User's Guide, on requirements of Tensor Cores: most efficient if sizes are multiples
+of 16 bytes."""
 _UNALIGNED = Interval(0.6, 0.25, 1.0)
-"""Time of a product with sizes of a multiple over that of one without; the same guide shows 0.25 to 1."""
+"""Ratio of a product's time with aligned sizes to that with unaligned ones; the same guide shows 0.25 to 1."""
 _ALIGNED_FURTHER = Interval(0.97, 0.85, 1.0)
-"""The same where 16 bytes divide the sizes already, and larger tiles fit better."""
+"""The same ratio if the sizes are already multiples of 16 bytes, and larger tiles fit better."""
 
 
 @dataclass(frozen=True, slots=True)
 class Odd:
-    """A layer with a size that is no multiple; of ``Embedding`` the number of rows, else of outputs or inputs.
+    """A layer with a size that is not a multiple: the rows of an ``Embedding``, or the outputs or inputs of others.
 
-    ``outputs`` and ``inputs`` are the sizes now, ``padded_outputs`` and ``padded_inputs`` those to come.
+    ``outputs`` and ``inputs`` are the present sizes, ``padded_outputs`` and ``padded_inputs`` the new ones.
     """
 
     module: ModuleFact
@@ -38,33 +39,33 @@ class Odd:
 
     @property
     def growth(self) -> float:
-        """The additional arithmetic and weights of the padded layer."""
+        """The factor by which arithmetic and weights of the layer grow."""
         return self.padded_outputs * self.padded_inputs / (self.outputs * self.inputs)
 
     @property
     def added(self) -> float:
-        """Further parameters."""
+        """The number of added parameters."""
         return self.module.parameter_count * (self.growth - 1)
 
     def factor(self, element_bytes: int) -> Interval:
-        """Time of its products when padded over their time now."""
+        """The ratio of the time of its products after padding to the present time."""
         wanted = EFFICIENT_FROM[element_bytes]
         aligned = self.outputs % wanted == 0 and self.inputs % wanted == 0
         gain = _ALIGNED_FURTHER if aligned else _UNALIGNED
-        # Tiles are larger than what is added, so that at best no further tile is computed.
+        # Tiles are larger than the padding, so that at best no further tile is computed.
         return Interval(gain.value, gain.low, gain.high * self.growth)
 
 
 def padded(size: int, multiple: int) -> int:
-    """The next multiple."""
+    """The smallest multiple that is not below ``size``."""
     return -(-size // multiple) * multiple
 
 
 def odd_layers(profile: Profile, multiple: int) -> tuple[Odd, ...]:
-    """The layers of the model that have a size of their own which is no multiple, and no smaller than one.
+    """The layers of the model with a size of their own that is not a multiple and exceeds ``multiple``.
 
-    Those are numbers of outputs, and with them the inputs of the layers that take them in: sizes that come with the
-    data (features, colours) stay, and so do embeddings whose rows no layer predicts.
+    These sizes are numbers of outputs, and the inputs of the layers that take these outputs. Sizes that come
+    with the data (features, colours) stay, and so do embeddings whose rows no layer predicts.
     """
     modules = [module for module in profile.modules if module.library and module.parameter_count]
     made = {
@@ -86,7 +87,7 @@ def odd_layers(profile: Profile, multiple: int) -> tuple[Odd, ...]:
 
 
 def element_bytes(profile: Profile) -> int:
-    """Of the numbers that matrix units multiply here: 2, with TF32 4; 0 where none are used, or it is not known."""
+    """The bytes of a number that matrix units multiply: 2, or 4 with TF32; 0 if none are used, or if unknown."""
     settings = profile.settings
     if settings is None:
         return 0
@@ -103,6 +104,6 @@ def _size(module: ModuleFact, names: dict[str, str]) -> int | None:
 
 
 def channels(module: ModuleFact) -> tuple[int, int] | None:
-    """Outputs and inputs of a linear layer or convolution; None of any other module."""
+    """The outputs and inputs of a linear layer or convolution; None for any other module."""
     outputs, inputs = _size(module, _OUTPUTS), _size(module, _INPUTS)
     return None if outputs is None or inputs is None else (outputs, inputs)

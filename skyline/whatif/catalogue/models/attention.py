@@ -1,4 +1,4 @@
-"""Attention that a model writes out by hand: product, softmax, product, with a matrix of all pairs in between."""
+"""Attention written out by hand: product, softmax, product, with a matrix of all pairs in between."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from skyline.trace.record import OperatorShape, Phase
 from skyline.whatif.subject import Subject, shapes
 
 _REACH = 40
-"""Operators between a softmax and its products at most: scaling, masks, dropout, and views of them."""
+"""The largest distance in operators between a softmax and its products: scaling, masks, dropout and views."""
 _LEAST_POSITIONS = 8
 _WIDEST = 1024
 _MASKING = ("masked_fill", "where")
@@ -28,9 +28,9 @@ _ELEMENT_BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
 class Pairs:
     """The size of one attention: ``heads`` matrices (batch by heads) of ``rows`` by ``columns`` pairs.
 
-    ``width`` is that of a head; ``causal`` whether a mask that all samples share hides a part of a square.
-    ``kept_bytes`` is what of the matrices is kept for the backward pass, and ``matrix_bytes`` what one takes;
-    ``dropped`` whether some of the weights are dropped at random.
+    ``width`` is the width of a head. ``causal`` is true if a mask that all samples share hides a part of a
+    square matrix. ``kept_bytes`` is the size of the matrices kept for the backward pass, and ``matrix_bytes``
+    that of one of them. ``dropped`` is true if some of the weights are dropped at random.
     """
 
     heads: int
@@ -44,12 +44,12 @@ class Pairs:
 
     @property
     def flops(self) -> int:
-        """Of both products together, without regard to a mask."""
+        """The arithmetic of both products together, regardless of a mask."""
         return 4 * self.heads * self.rows * self.columns * self.width
 
     @property
     def elements(self) -> int:
-        """Of all matrices of pairs."""
+        """The number of elements in all matrices of pairs."""
         return self.heads * self.rows * self.columns
 
 
@@ -66,9 +66,9 @@ class AttentionCall:
 
 @dataclass(slots=True)
 class Site:
-    """The calls of one place in the model in one iteration, with the backward pass of all of them together.
+    """The calls at one place of the model in one iteration, with their common backward pass.
 
-    ``repeated`` are calls that another change makes once more in the backward pass, as checkpointing does.
+    ``repeated`` are calls that another change, such as checkpointing, repeats in the backward pass.
     """
 
     calls: list[AttentionCall] = field(default_factory=list[AttentionCall])
@@ -84,7 +84,7 @@ _Key = tuple[int, tuple[tuple[int, int], ...]]
 
 
 def written_out(subject: Subject, graph: Graph) -> tuple[Site, ...]:
-    """Every place where attention is computed step by step; none where the shapes of operators are not known."""
+    """Every place where attention is computed step by step; none if the shapes of operators are not known."""
     kind = TaskKind.KERNEL if subject.on_gpu else TaskKind.CPU
     forward = select(graph, kind=kind, phase=Phase.FORWARD)
     backward = select(graph, kind=kind, phase=Phase.BACKWARD)
@@ -101,7 +101,7 @@ def written_out(subject: Subject, graph: Graph) -> tuple[Site, ...]:
 
 
 def _calls(subject: Subject, graph: Graph, forward: Indices) -> Iterator[tuple[_Key, AttentionCall]]:
-    """Each computation of attention among some tasks, with what tells its place in the program."""
+    """Each computation of attention among these tasks, with the key of its place in the program."""
     known = shapes(subject, graph, forward)
     for place, index in enumerate(forward.tolist()):
         name = graph.tasks.names[graph.tasks.name[index]]
@@ -144,7 +144,7 @@ def _call(
     per_width = 2 * heads * rows * columns
 
     def width(at: int) -> int:
-        """Of a head, where this is a product that makes or takes all matrices of pairs; else 0."""
+        """The width of a head if this product computes or reads all matrices of pairs; else 0."""
         shape = known[at]
         if shape is None or tasks.work[forward[at]] != WORK[WorkClass.MATMUL] or shape.flops <= 0:
             return 0
@@ -177,7 +177,7 @@ def _call(
         shared = any(prod(each) == rows * columns for each in shape.inputs[1:])
         hides = any(mark in name for mark in _MASKING) or (shared and "add" in name)
         causal |= hides and rows == columns and whole and (shared or "where" in name)
-        # Dropout that is off returns its input at once.
+        # Disabled dropout returns its input at once.
         dropped |= "dropout" in name and _takes_time(graph, int(forward[at]), int(forward[place]))
     others += _copies(graph, forward, known, first, second, heads, width(first))
     element = _ELEMENT_BYTES.get(softmax.dtypes[0] if softmax.dtypes else "float32", 4)
@@ -198,7 +198,7 @@ def _copies(
     heads: int,
     width: int,
 ) -> list[int]:
-    """Kernels that lay queries, keys and values out for the products: fused attention reads them as they lie."""
+    """The kernels that copy queries, keys and values for the products; fused attention needs no copies."""
     tasks = graph.tasks
     lines = {int(tasks.line[forward[at]]) for at in (first, second)}
     found: list[int] = []
@@ -213,7 +213,7 @@ def _copies(
 
 
 def _has_weight(shape: OperatorShape) -> bool:
-    """True if a product is one with a plain matrix, as of a linear layer."""
+    """True if a product has a plain matrix as a factor, as in a linear layer."""
     return "linear" in shape.operator or "addmm" in shape.operator or "::mm" in shape.operator
 
 
@@ -232,7 +232,7 @@ def _with_backward(
     sites: dict[_Key, Site],
     backward: Indices,
 ) -> None:
-    """Tell each site its backward tasks: those of the same modules and lines that work on matrices of its size."""
+    """Add to each site its backward tasks: those at the same modules and lines that work on matrices of its size."""
     tasks = graph.tasks
     of_place: dict[_Place, Site] = {}
     for (iteration, places), site in sites.items():

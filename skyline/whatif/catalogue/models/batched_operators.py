@@ -30,16 +30,16 @@ from skyline.whatif.subject import Subject
 _PASSES = (PHASE[Phase.FORWARD], PHASE[Phase.BACKWARD])
 _OVER_THE_BUS = ("htod", "dtoh", "host to device", "device to host")
 _OF_ACTIVATIONS = re.compile(r"bmm|matmul|einsum", re.IGNORECASE)
-"""Products without a weight: those of several models are a larger batch of them."""
+"""Products without a weight: the products of several models form a larger batch."""
 _OF_WEIGHTS = re.compile("AccumulateGrad|" + "|".join(DENSE_GRADIENTS))
-"""Other work on tensors of the size of a weight, which does not grow with the batch and grows with the models."""
+"""Other work on tensors of the size of a weight, which grows with the number of models, not with the batch."""
 _OPERATOR = re.compile("::")
 _NORMS = re.compile(r"(layer|batch|group|instance)_?norm|::bn_[fb]w", re.IGNORECASE)
-"""Normalizations: batched, they are taken apart into their steps."""
+"""Normalizations: batching decomposes them into their steps."""
 _LAYER_NORMS = re.compile("layer_?norm", re.IGNORECASE)
-"""Of these each sample has a mean and a variance of its own: their steps go over more small results."""
+"""Normalizations with a mean and a variance per sample: their steps process more small results."""
 _LOSSES = re.compile(r"cross_?entropy|nll_?loss", re.IGNORECASE)
-"""Losses of classes: batched, each reads its targets by a gather."""
+"""Classification losses: batched, each reads its targets by a gather."""
 _LOOKUPS = re.compile("embedding", re.IGNORECASE)
 
 # The constants of the model.
@@ -77,9 +77,9 @@ def batched_on_cpu(
 ) -> tuple[Graph, Graph, Graph]:
     """The graph with each operator of the script's thread computing for ``jobs`` models: likely, best and worst.
 
-    Calls and Python between them are there once. Work on activations takes what it takes in a batch so many times as
-    large, where the curve knows that. Work with weights takes as long for each model as now, except that threads divide
-    what was too small for them.
+    Calls and the Python code between them happen once. Work on activations takes as long as in a batch
+    ``jobs`` times as large, if the curve knows that time. Work with weights takes as long for each model as
+    now, except that threads divide work that was too small for them.
     """
     graph = scenario.graph
     tasks = graph.tasks
@@ -101,7 +101,8 @@ def batched_on_cpu(
             moving = passes & ~weighted
             durations[moving] = (factors * larger.durations)[moving]
             if _returns_blocks(subject, scenario, jobs):
-                # Blocks that go back to the system between operators grow with them; Python does not.
+                # The gaps include returning blocks to the system, which grows with the blocks; Python's time
+                # does not grow.
                 gaps[passes] = np.maximum(gaps, larger.gaps)[passes]
         if own_data:
             durations[loading] *= jobs
@@ -114,26 +115,26 @@ def batched_on_cpu(
 
 
 def _returns_blocks(subject: Subject, scenario: Scenario, jobs: int) -> bool:
-    """True if blocks of so many models are too large for the C library to keep."""
+    """True if blocks for ``jobs`` models are too large for the C library to keep."""
     largest = max((abs(one.size_bytes) for one in subject.script.trace.allocations), default=0)
     return jobs * scenario.batch_factor(subject) * largest > LARGE_BYTES
 
 
 def _norm_factors(graph: Graph, case: str) -> Times:
-    """By task, the time of a normalization in its steps over that as a whole; 1 for all else."""
+    """The ratio of a normalization's time in steps to its time as one operator, by task; 1 for other tasks."""
     found = np.where(graph.tasks.named(_NORMS.search), getattr(NORMS, case), 1.0)
     return np.where(graph.tasks.named(_LAYER_NORMS.search), getattr(LAYER_NORMS, case), found)
 
 
 def _with_weights(graph: Graph) -> Flags:
-    """True for work with tensors of the size of a weight: each model has its own."""
+    """Flags of the tasks that work with tensors of the size of a weight: each model has its own weight."""
     tasks = graph.tasks
     products = (tasks.work == WORK[WorkClass.MATMUL]) & ~graph.tasks.named(_OF_ACTIVATIONS.search)
     return products | (tasks.work == WORK[WorkClass.CONVOLUTION]) | graph.tasks.named(_OF_WEIGHTS.search)
 
 
 def _one_by_one_us(subject: Subject, graph: Graph, jobs: int) -> Times:
-    """By task, its call once and the rest for each model; threads divide it where they do so only together."""
+    """The time of each task in µs: its call once, its work for each model, divided among threads if large enough."""
     trace, threads = subject.script.trace, threads_of(subject)
     now_us = graph.durations
     calls_us, gains = np.minimum(CALL_US, 0.5 * now_us), np.ones(len(graph))
@@ -153,7 +154,7 @@ def _one_by_one_us(subject: Subject, graph: Graph, jobs: int) -> Times:
 
 
 def _in_larger_batch(scenario: Scenario, subject: Subject, jobs: int) -> Graph | None:
-    """The passes in a batch ``jobs`` times as large, by the measured curve; None where that is not known."""
+    """The passes in a batch ``jobs`` times as large, by the measured curve; None if unknown."""
     curve, graph = subject.curve, scenario.graph
     base, size = curve.base, scenario.batch_size or curve.base
     if base is None or size is None or curve.reason or not curve.knows(jobs * size):
@@ -195,9 +196,10 @@ def batched_on_gpu(subject: Subject, graph: Graph, jobs: int, own_data: bool) ->
 
 
 def kernel_factors(subject: Subject, graph: Graph, kernels: Indices, jobs: int) -> Factors:
-    """The time of each kernel with the work of ``jobs`` models over its time now.
+    """The ratio of each kernel's time with the work of ``jobs`` models to its present time.
 
-    It is at most ``jobs``, as of kernels one after the other, and at least what memory and units allow.
+    It is at most ``jobs``, as for kernels one after the other, and at least what memory and arithmetic units
+    allow.
     """
     now_us = np.maximum(graph.durations[kernels], 1e-9)
     ends = [
@@ -218,7 +220,7 @@ def kernel_factors(subject: Subject, graph: Graph, kernels: Indices, jobs: int) 
 
 
 def _measured_kernels(subject: Subject, graph: Graph) -> PredictedKernels | None:
-    """The kernels of a measured profile whose sizes are known, and the predictor of their GPU; None without any."""
+    """The kernels of a measured profile with known sizes, and the predictor of their GPU; None without any."""
     spec = gpu(subject)
     if spec is None or subject.profile is None:
         return None
@@ -227,19 +229,19 @@ def _measured_kernels(subject: Subject, graph: Graph) -> PredictedKernels | None
 
 
 def _least_us(shape: OperatorShape, spec: GpuSpec) -> float:
-    """No kernel does this work sooner: its bytes at the bandwidth, and its arithmetic at the highest peak."""
+    """The least time of this work in µs: its bytes at the bandwidth, or its arithmetic at the highest peak."""
     peak = max(spec.tflops_fp32, spec.tflops_bf16 or 0.0, spec.tflops_fp16 or 0.0)
     return max(1e-9, _moved(shape) / (spec.bandwidth_gb_s * 1e3), shape.flops / (peak * 1e6))
 
 
 def _moved(shape: OperatorShape) -> float:
-    """Bytes that the operator reads and writes at least; of a recorded call those of its arguments."""
+    """The least number of bytes that the operator reads and writes; for a recorded call, those of its arguments."""
     width = 2.0 if any("16" in one for one in shape.dtypes) else 4.0
     return shape.bytes_moved or width * sum(map(prod, (*shape.inputs, *shape.outputs)))
 
 
 def batched_shape(shape: OperatorShape, jobs: int) -> OperatorShape:
-    """The operator that does it for so many models: a batch of products, a grouped convolution, or larger tensors."""
+    """The operator for ``jobs`` models at once: a batch of products, a grouped convolution, or larger tensors."""
     more = replace(shape, flops=jobs * shape.flops, bytes_moved=jobs * shape.bytes_moved)
     kind = work_class(shape.operator)
     matrices = [one for one in shape.inputs if len(one) >= 2]
@@ -258,7 +260,8 @@ def batched_shape(shape: OperatorShape, jobs: int) -> OperatorShape:
         )
     name = shape.operator.lower()
     if kind is WorkClass.CONVOLUTION or "batch_norm" in name:
-        # Each model has a group of channels, which a weight has first and an image second.
+        # Each model has a group of channels, which are the first dimension of a weight and the second of an
+        # image.
         weight = shape.inputs[2:3] if "backward" in name else shape.inputs[1:2]
         inputs, outputs = (
             tuple(_larger(one, jobs, 0 if one in weight else 1) for one in sizes)
@@ -278,7 +281,7 @@ def _larger(size: tuple[int, ...], jobs: int, dimension: int) -> tuple[int, ...]
 
 
 def _with_dispatch(subject: Subject, graph: Graph, case: str) -> Graph:
-    """With the time that batching adds on the host, behind each operator of the forward pass and once before it."""
+    """The graph with the host time that batching adds: after each operator of the forward pass, and once before it."""
     tasks = graph.tasks
     forward = (tasks.lane == tasks.lane_code(subject.lane)) & (tasks.phase == PHASE[Phase.FORWARD])
     called = forward & graph.tasks.named(_OPERATOR.search) & (tasks.kind == KIND[TaskKind.CPU])

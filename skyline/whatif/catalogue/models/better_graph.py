@@ -56,7 +56,7 @@ _NAMES = {
     Op.SCALED: re.compile(r"mul|div", re.IGNORECASE),
     Op.SWAPPED: re.compile(r"transpose|permute|numpy_T|::t$|^T(Backward|$)", re.IGNORECASE),
 }
-"""Names of the operators of a line, in both passes."""
+"""Patterns for the names of the operators of a term, in both passes."""
 _COMPILED = {
     Change.MERGED: "torch.compile does this for inference with frozen weights only",
     Change.FOLDED: "torch.compile does this for inference with frozen weights only",
@@ -68,12 +68,12 @@ _COMPILED = {
     Change.SCALED_LESS: "torch.compile fuses the factor with its neighbours, and does not move it",
     Change.ONCE: "torch.compile does this already",
 }
-"""By PyTorch 2.13: ``torch/_inductor/fx_passes`` with the settings that ``torch/_inductor/config.py`` starts with."""
+"""As of PyTorch 2.13: ``torch/_inductor/fx_passes`` with the default settings of ``torch/_inductor/config.py``."""
 
 
 @dataclass(frozen=True, slots=True)
 class BetterGraph(UsualWhatIf):
-    """Scales the work at each place that an equal form of the model's products leaves out or makes smaller."""
+    """Scales the work at each place that an equal form of the model's products removes or reduces."""
 
     name: str = "better_graph"
     words: str = "products of the model in their cheapest equal form"
@@ -81,7 +81,7 @@ class BetterGraph(UsualWhatIf):
     excludes: tuple[str, ...] = ("kronecker", "low_rank")
 
     def detect(self, subject: Subject) -> Applicability:
-        """Applicable where another form of the recorded products saves time."""
+        """Applicable if another form of the recorded products saves time."""
         if subject.profile is None:
             return Applicability.no(NEEDS_PROFILE)
         if not subject.profile.modules:
@@ -109,7 +109,7 @@ class BetterGraph(UsualWhatIf):
         return Applicability(True)
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
-        """Scale the tasks at the places of each change by what it leaves of them."""
+        """Scale the tasks at the places of each change by the share that remains."""
         recorded = subject.graph_of(self.grain)
         found = _savings(subject, recorded, blocks(subject.script))
         found.sort(key=lambda one: -_saved_ms(subject, recorded, one))
@@ -133,7 +133,7 @@ def _savings(subject: Subject, graph: Graph, every: Sequence[Block]) -> list[Sav
     found: list[Saving] = []
     for terms in saturated_within([block for block in every if may_gain(block)], _MOST_NODES.value):
         found += savings(terms, _prices(subject, graph, terms, rate))
-    # Of some places nothing was recorded, such as views in a predicted profile.
+    # At some places no work was recorded, such as views in a predicted profile.
     return [one for one in found if _saved_ms(subject, graph, one) > 0]
 
 
@@ -151,7 +151,7 @@ def _prices(subject: Subject, graph: Graph, terms: EqualTerms, rate: float) -> d
 
 
 def _tasks(subject: Subject, graph: Graph, block: Block, terms: Sequence[int]) -> Indices:
-    """The recorded work of some terms of a block, in all modules that it stands for."""
+    """The recorded tasks of some terms of a block, in all modules that the block stands for."""
     tasks, structure = graph.tasks, graph.structure
     phases = (Phase.OTHER,) if block.evaluating else (Phase.FORWARD, Phase.BACKWARD)
     work = select(graph, kind=product_kind(subject), phase=phases)
@@ -179,7 +179,7 @@ def _tasks(subject: Subject, graph: Graph, block: Block, terms: Sequence[int]) -
 
 
 def _changed(subject: Subject, graph: Graph, found: Sequence[Saving], end: End, reached: float) -> Graph:
-    """The graph with all changes: in the best case each saves the most of the three, in the worst the least."""
+    """The graph with all changes: in the best case each saves the most of its three shares, in the worst the least."""
     durations = graph.durations.copy()
     for saving in found:
         share = {
@@ -193,7 +193,7 @@ def _changed(subject: Subject, graph: Graph, found: Sequence[Saving], end: End, 
 
 
 def _there(saving: Saving) -> list[int]:
-    """The terms that are recorded at the places of those that go."""
+    """The terms that are recorded at the places of the removed terms."""
     keys = {place_key(place) for place in saving.places}
     return [
         index
@@ -203,7 +203,7 @@ def _there(saving: Saving) -> list[int]:
 
 
 def _saved_ms(subject: Subject, graph: Graph, saving: Saving) -> float:
-    """The likely gain of an iteration, by the times of the recorded tasks alone."""
+    """The likely gain per iteration in ms, from the times of the recorded tasks alone."""
     tasks = _tasks(subject, graph, saving.block, _there(saving))
     return float(graph.durations[tasks].sum()) / 1e3 / max(1, subject.steps) * saving.share["value"]
 
@@ -212,7 +212,7 @@ def _saved_ms(subject: Subject, graph: Graph, saving: Saving) -> float:
 
 
 def _told(subject: Subject, graph: Graph, saving: Saving) -> str:
-    """A change with its lines, its gain and what the compiler does of it, as one sentence."""
+    """A change as one sentence, with its lines, its gain, and whether torch.compile does it."""
     tasks = _tasks(subject, graph, saving.block, _there(saving))
     took_ms = float(graph.durations[tasks].sum()) / 1e3 / max(1, subject.steps)
     saved = f"saves {format_ms(saving.share['value'] * took_ms)} of {format_ms(took_ms)}"

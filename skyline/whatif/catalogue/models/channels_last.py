@@ -1,4 +1,4 @@
-"""What if images lay in memory with their channels last."""
+"""What if images were stored with their channels last."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from skyline.whatif.recorded_norms import batch_norms
 from skyline.whatif.subject import shapes
 
 _LAST = "channels last"
-"""As the tracer writes it."""
+"""The layout as the tracer writes it."""
 CONVERSIONS = ("nchwToNhwc", "nhwcToNchw")
-"""Kernels by which cuDNN brings tensors into the layout that its matrix units read, and back."""
+"""Kernels with which cuDNN converts tensors to the layout that matrix units read, and back."""
 _PLAIN = "a GPU computes convolutions in plain float32 about as fast in either layout"
 _ON_UNITS = Constant(
     0.9, 0.7, 1.05, "an assumption for convolutions on matrix units: there is no model of cuDNN's choice"
@@ -50,7 +50,7 @@ _ON_CPU = (
     ("relu", Phase.FORWARD, Constant(1.15, 0.9, 1.4, _MICRO, machine=_AVX512)),
     ("relu", Phase.BACKWARD, Constant(1.15, 0.9, 1.4, _MICRO, machine=_AVX512)),
 )
-"""Time of operators over that in the usual layout, by name and phase."""
+"""Ratio of operators' times to those in the usual layout, by name and phase."""
 _MNIST = ("pytorch/examples/mnist/main.py",)
 _DENSE_ON_CPU = Constant(0.88, 0.7, 1.0, "time over that in the usual layout; the range after MNIST was measured",
                          (*EXAMPLES, *_MNIST), XEON)  # fmt: skip
@@ -61,14 +61,14 @@ _DEPTHWISE_ON_CPU = Constant(
 
 @dataclass(frozen=True, slots=True)
 class ChannelsLast(UsualWhatIf):
-    """Scales convolutions and what lies between them, and takes conversions between layouts away."""
+    """Scales convolutions and the operators between them, and removes conversions between layouts."""
 
     name: str = "channels_last"
     words: str = "images and convolutions in channels-last layout"
     stage: Stage = Stage.LAYOUT
 
     def detect(self, subject: Subject) -> Applicability:
-        """Applicable to convolutions over images that do not lie so already."""
+        """Applicable to convolutions over images that do not use this layout already."""
         graph = subject.graph_of(self.grain)
         chosen = _convolutions(subject, graph)
         if not len(chosen):
@@ -87,7 +87,7 @@ class ChannelsLast(UsualWhatIf):
         return Applicability(True)
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
-        """Scale each operator by what its kind gains; memory may grow by one copy where something converts back."""
+        """Scale each operator by the gain of its kind; memory may grow by one copy if an operator converts back."""
         graph = scenario.graph
         if subject.on_gpu:
             made, assumed, provenance = _on_gpu(subject, graph, scenario.product_format)
@@ -117,7 +117,7 @@ def lie_channels_last(subject: Subject) -> bool:
 def _on_gpu(
     subject: Subject, graph: Graph, product_format: str
 ) -> tuple[tuple[Graph, Graph, Graph], tuple[str, ...], Provenance]:
-    """As the predictor has it; else without conversions, as a trace shows them, and convolutions within a range."""
+    """The graphs by the predictor; otherwise with recorded conversions removed and convolutions within a range."""
     predicted = _as_predicted(subject, graph, product_format)
     if predicted is not None:
         return (
@@ -162,7 +162,7 @@ def _on_gpu(
 
 
 def _as_predicted(subject: Subject, graph: Graph, product_format: str) -> tuple[Graph, Graph, Graph] | None:
-    """The kernels on images as the predictor has them in this layout; None where nothing is predicted."""
+    """The graphs with the predictor's times for kernels on images in this layout; None without a prediction."""
     known = PredictedKernels.of(subject, graph)
     if known is None:
         return None
@@ -179,7 +179,7 @@ def _has_images(shape: OperatorShape) -> bool:
 
 
 def _factors(subject: Subject, graph: Graph, end: str) -> tuple[Indices, npt.NDArray[np.float64]]:
-    """The operators of a CPU that are affected, and the factor of each."""
+    """The affected operators of a CPU, and the factor of each."""
     factors = np.ones(len(graph))
     tasks = graph.tasks
     names = [name.lower() for name in tasks.names]
@@ -202,7 +202,7 @@ def _convolutions(subject: Subject, graph: Graph) -> Indices:
 
 
 def _depthwise(subject: Subject, graph: Graph, convolutions: Indices) -> Indices:
-    """Those whose filters see one channel each, with their backward pass, which is known by its module."""
+    """The convolutions whose filters see one channel each, and their backward pass, identified by its module."""
     tasks = graph.tasks
     forward = convolutions[tasks.phase[convolutions] == _code(Phase.FORWARD)]
     modules: set[int] = set()
@@ -215,7 +215,7 @@ def _depthwise(subject: Subject, graph: Graph, convolutions: Indices) -> Indices
 
 
 def _largest_bytes(subject: Subject, graph: Graph) -> float:
-    """The largest tensor of four dimensions in the forward pass, in bytes."""
+    """The size of the largest four-dimensional tensor in the forward pass, in bytes."""
     forward = select(graph, phase=Phase.FORWARD)
     known = shapes(subject, graph, forward)
     sizes = (size for shape in known if shape is not None for size in shape.inputs if len(size) == 4)
@@ -227,7 +227,7 @@ def _code(phase: Phase) -> int:
 
 
 def _is_large(module: ModuleFact) -> bool:
-    """True if the layout of a module's weight can be recognised: filters of one pixel lie both ways at once."""
+    """True if the layout of a module's weight can be recognised: one-pixel filters look the same in both layouts."""
     kernel = module.options.get("kernel_size")
     return not isinstance(kernel, tuple) or prod(kernel) > 1
 

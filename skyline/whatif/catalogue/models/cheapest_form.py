@@ -1,9 +1,9 @@
-"""The cheapest of all equal forms of a block, by an integer program, or by a search where that cannot be solved.
+"""The cheapest of all equal forms of a block, by an integer program, or by a search if it cannot be solved.
 
-The program follows Tensat (Yang and others, 2021, *Equality Saturation for Tensor Graph Superoptimization*, MLSys):
-each node is chosen or not, a chosen node needs one of each child's class, and the classes of a cycle have an order,
-without which a class could be computed from itself. A value that several nodes read is paid for once. HiGHS solves it
-through SciPy.
+The program follows Tensat (Yang and others, 2021, *Equality Saturation for Tensor Graph Superoptimization*,
+MLSys): each node is chosen or not, a chosen node needs one node of each child's class, and the classes of a
+cycle have an order, without which a class could be computed from itself. A value that several nodes read
+costs once. HiGHS solves it through SciPy.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class CheapestForm:
 
 
 def cheapest_form(terms: EqualTerms, price: Price) -> CheapestForm:
-    """The cheapest form of all needed terms; that of the search where the program was not solved."""
+    """The cheapest form of all needed terms; the form of the search if the program was not solved."""
     found = cheapest(terms, price)
     every = priced(terms, price)
     costs = {(name, node): us for name, each in every.items() for us, node in each}
@@ -72,7 +72,7 @@ def cheapest_form(terms: EqualTerms, price: Price) -> CheapestForm:
     if solution.status != _SOLVED:
         return CheapestForm(found, f"the program was not solved in {_MOST_SECONDS.value:g} s")
     chosen = program.form(solution.x)
-    # Of two forms that cost the same, that of the search is nearer to the code.
+    # If two forms cost the same, the form of the search is closer to the code.
     cheaper = sum(costs[one] for one in chosen.items()) < limit_us - 1e-6 * max(1.0, limit_us)
     return CheapestForm(chosen if cheaper and is_acyclic(chosen) else found)
 
@@ -92,7 +92,7 @@ def _reachable(roots: Iterable[str], every: Priced, limit_us: float) -> dict[str
 
 
 def _cycles(nodes: Priced, sparse: Any) -> dict[str, tuple[int, int]]:
-    """Of each class the number of the largest group within which every class may need every other one, and its size."""
+    """The number and the size of each class's strongly connected group: all its classes may need one another."""
     places = {name: place for place, name in enumerate(nodes)}
     edges = [
         (places[name], places[child])
@@ -108,9 +108,9 @@ def _cycles(nodes: Priced, sparse: Any) -> dict[str, tuple[int, int]]:
 
 
 class _Program:
-    """Rows of linear constraints over the nodes, 0 or 1 each, and over the place of each class of a cycle in an order.
+    """Linear constraints over the nodes, 0 or 1 each, and over the position of each class of a cycle in an order.
 
-    ``least`` is the least value of each row; no row has a largest one.
+    ``least`` is the lower bound of each row; no row has an upper bound.
     """
 
     def __init__(self, roots: Iterable[str], nodes: Priced, cycles: Mapping[str, tuple[int, int]]) -> None:
@@ -131,7 +131,7 @@ class _Program:
         for root in roots:
             self._add([(one, 1.0) for one in self._members[root]], 1.0)
         for name, members in self._members.items():
-            # One node of a class at most: a second one would be paid for in vain.
+            # At most one node of a class: a second one would cost without use.
             self._add([(one, -1.0) for one in members], -1.0)
             readers: dict[str, list[int]] = {}
             for one in members:
@@ -143,7 +143,7 @@ class _Program:
                 )
                 group, size = cycles[name]
                 if cycles[child][0] == group:
-                    # Places are from 0 to the size less one, so that the row holds where no node that reads is chosen.
+                    # Positions range from 0 to size - 1, so the row also holds if no reading node is chosen.
                     behind = [(one, -float(size)) for one in reading]
                     self._add([(places[name], 1.0), (places[child], -1.0), *behind], 1.0 - size)
 

@@ -19,8 +19,8 @@ from skyline.whatif.number_formats import gpu
 
 _CONVOLUTIONS = Criteria(work=WorkClass.CONVOLUTION, kind=TaskKind.KERNEL)
 _FACTOR = Interval(0.9, 0.7, 1.0)
-"""Time of a convolution with the best algorithm over that with the one that the heuristic takes. Which one that is
-depends on the version of cuDNN, so that there is a range and no model."""
+"""Ratio of a convolution's time with the best algorithm to that with the heuristic's choice. The choice
+depends on the version of cuDNN, so there is a range and no model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class CudnnBenchmark(UsualWhatIf):
     stage: Stage = Stage.LAYOUT
 
     def detect(self, subject: Subject) -> Applicability:
-        """Applicable to convolutions on an NVIDIA GPU where the algorithms are chosen by a heuristic."""
+        """Applicable to convolutions on an NVIDIA GPU if a heuristic chooses the algorithms."""
         if not subject.on_gpu:
             return Applicability.no("cuDNN computes on NVIDIA GPUs, and nothing ran on one")
         spec = gpu(subject)
@@ -51,7 +51,7 @@ class CudnnBenchmark(UsualWhatIf):
         return Applicability(True)
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
-        """Scale the convolutions; what the trials themselves take falls into the first iterations."""
+        """Scale the convolutions; the time of cuDNN's trials falls into the first iterations."""
         chosen = select(scenario.graph, _CONVOLUTIONS)
         ends = _FACTOR.ends
         cases = (scale(scenario.graph, chosen, factor) for factor in ends)

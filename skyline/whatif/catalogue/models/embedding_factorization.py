@@ -52,10 +52,10 @@ CAVEAT = "training tolerates embeddings of another rank; its loss is not predict
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingFactorization(UsualWhatIf):
-    """Scales what is done to tables to their new width, and adds the products behind them.
+    """Scales the work on tables to their new width, and adds the products after them.
 
-    Tables narrower than what they give are those of ALBERT (Lan and others, 2020), wider ones those of MLET
-    (Ghaemmaghami and others, 2020).
+    ALBERT (Lan and others, 2020) has tables narrower than their results, MLET (Ghaemmaghami and others, 2020)
+    wider ones.
     """
 
     name: str = "embedding_factorization"
@@ -67,7 +67,7 @@ class EmbeddingFactorization(UsualWhatIf):
         return f"embeddings of dimension {value or 'n'}, each followed by a linear layer"
 
     def detect(self, subject: Subject) -> Applicability:
-        """Applicable where narrower tables save something."""
+        """Applicable if narrower tables save time or memory."""
         profile = subject.script
         layers = embeddings(profile)
         if reason := why_not(subject, layers, _why_none):
@@ -121,7 +121,7 @@ class EmbeddingFactorization(UsualWhatIf):
 
 
 def embeddings(profile: Profile) -> tuple[Factored, ...]:
-    """The tables that train with dense gradients of their own and stay what they are by a product; of no width yet."""
+    """The trainable tables with their own dense gradients that can be factored into a product; with rank 0."""
     halves = _halves(profile)
     return tuple(
         Factored(module, rows, width, 0)
@@ -139,9 +139,10 @@ def embeddings(profile: Profile) -> tuple[Factored, ...]:
 
 
 def factored_tables(profile: Profile, between: int) -> tuple[Factored, ...]:
-    """The tables to look up so many numbers in: those that become smaller by it.
+    """The tables to factor so that ``between`` numbers are looked up: those that become smaller by it.
 
-    Where none is wider than that all with more rows become wider, to train better ones (MLET).
+    If no table is wider than ``between``, all tables with more rows become wider, to train better embeddings
+    (MLET).
     """
     every = tuple(replace(one, rank=between) for one in embeddings(profile))
     if any(one.outputs > between for one in every):
@@ -185,7 +186,7 @@ def _changed(subject: Subject, graph: Graph, layers: tuple[Factored, ...], large
             durations[found] = call_us + ratio * (graph.durations[found] - call_us)
             back = phase is Phase.BACKWARD
             split = Split.of(layer, max(1, round(larger * _rows_each(subject, graph, layer))), back=back)
-            # The product behind the table; the table itself is looked up.
+            # Only the product after the table counts: the table itself is looked up.
             products = split.then[2:] if back else split.then[1:]
             # One operator of the backward pass calls both of its products.
             each_us = product_us.get(phase, CALL_US * len(products)) / len(products)
@@ -198,7 +199,7 @@ def _changed(subject: Subject, graph: Graph, layers: tuple[Factored, ...], large
 
 
 def _lookups(subject: Subject, graph: Graph, layers: tuple[Factored, ...], phase: Phase) -> Indices:
-    """The tasks that look rows up, or make the gradient of a table."""
+    """The tasks that look up rows, or compute the gradient of a table."""
     chosen = tasks_of(graph, layers, kind=product_kind(subject), phase=phase)
     called = shapes(subject, graph, chosen)
     names = (graph.tasks.names[int(graph.tasks.name[task])] for task in chosen.tolist())
@@ -216,13 +217,13 @@ def _is_lookup(name: str, shape: OperatorShape | None) -> bool:
 
 
 def _rows_each(subject: Subject, graph: Graph, layer: Factored) -> float:
-    """The mean number of rows that one lookup of the layer gives."""
+    """The mean number of rows that one lookup of the layer returns."""
     rows = _rows(subject, graph, _lookups(subject, graph, (layer,), Phase.FORWARD))
     return sum(rows) / max(1, len(rows))
 
 
 def _rows(subject: Subject, graph: Graph, forward: Indices) -> list[float]:
-    """Rows that each lookup gives: one for each index, of a bag one for each bag."""
+    """The number of rows that each lookup returns: one for each index, or one for each bag."""
     found: list[float] = []
     for shape in shapes(subject, graph, forward):
         sizes = () if shape is None else shape.inputs

@@ -1,4 +1,4 @@
-"""What if several runs of the script, with other seeds or learning rates, trained in one process at once."""
+"""What if several runs of the script, with different seeds or learning rates, trained together in one process."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from skyline.whatif.subject import Memory
 
 _OWN = "own"
 _UNBATCHED = ("LSTM", "GRU", "RNN")
-"""Layers of PyTorch without a rule by which ``vmap`` batches them, up to PyTorch 2.13."""
+"""Layers of PyTorch for which ``vmap`` has no batching rule, up to PyTorch 2.13."""
 
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
-    """Number of runs that are fused, and whether each reads batches of its own."""
+    """The number of fused runs, and whether each reads its own batches."""
 
     count: int
     own_data: bool = False
@@ -47,9 +47,10 @@ class Jobs:
 
 @dataclass(frozen=True, slots=True)
 class FuseJobs(UsualWhatIf):
-    """Gives each operator the work of all runs; calls, Python, launches and the loader are there once.
+    """Gives each operator the work of all runs; calls, Python, launches and the loader happen once.
 
-    HFTA (Wang, Yang, Zheng, Li, Pekhimenko, MLSys 2021), which fuses by operators of its own; here ``torch.func`` does.
+    HFTA (Wang, Yang, Zheng, Li, Pekhimenko, MLSys 2021) fuses runs with its own operators; here
+    ``torch.func`` does it.
     """
 
     name: str = "fuse_jobs"
@@ -81,7 +82,7 @@ class FuseJobs(UsualWhatIf):
         return Applicability(True)
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
-        """Batch all operators; samples, and memory but for the batch, are there for each run."""
+        """Batch all operators; samples, and memory except for the batch, multiply by the number of runs."""
         jobs = Jobs.parse(self.name, value)
         if subject.on_gpu:
             found = batched_on_gpu(subject, scenario.graph, jobs.count, jobs.own_data)
@@ -125,7 +126,7 @@ def _memory(memory: Memory, subject: Subject, jobs: Jobs) -> Memory:
 
 
 def _at_once_said(subject: Subject, jobs: int, fused_ms: float) -> str:
-    """The time of as many processes at once on this device, with the assumption, compared with the fused one."""
+    """The time of as many processes at once on this device, compared with the fused run, and its assumption."""
     processes_ms, assumed = processes_at_once(subject, jobs)
     return (
         f"{jobs} processes at once would take {format_ms(processes_ms)} for an iteration of each, "
@@ -134,13 +135,13 @@ def _at_once_said(subject: Subject, jobs: int, fused_ms: float) -> str:
 
 
 def processes_at_once(subject: Subject, jobs: int) -> tuple[float, str]:
-    """Ms in which each of ``jobs`` processes on this device does an iteration, and what that assumes."""
+    """The time in ms in which each of ``jobs`` processes on this device does an iteration, and its assumption."""
     now_ms = subject.iteration_ms.value
     graph = subject.operators
     if subject.on_gpu:
         kernels = select(graph, kind=TaskKind.KERNEL)
         busy_ms = float(graph.durations[kernels].sum()) / 1e3 / max(1, len(graph.iterations))
-        # A GPU that is busy all the time is so for no longer than the iteration takes.
+        # A GPU cannot be busy for longer than the iteration takes.
         busy_ms = min(busy_ms, now_ms)
         return max(now_ms, jobs * busy_ms), "each has a core, and the GPU runs the kernels of one at a time"
     cores = cores_of(subject)

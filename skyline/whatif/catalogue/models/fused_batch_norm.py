@@ -33,9 +33,10 @@ _LEFT = Constant(
 
 @dataclass(frozen=True, slots=True)
 class FusedBatchNorm(UsualWhatIf):
-    """Halves batch normalization, and takes the rectifiers that follow it away with their launches.
+    """Halves batch normalization, and removes the rectifiers that follow it, with their launches.
 
-    The statistics become part of the convolution before, the scaling and the rectifier of the convolution behind.
+    The statistics become part of the preceding convolution; the scaling and the rectifier, of the following
+    one.
     """
 
     name: str = "fused_batch_norm"
@@ -59,7 +60,7 @@ class FusedBatchNorm(UsualWhatIf):
         return Applicability(True)
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
-        """Scale the kernels of the normalization, and take those of the rectifiers away."""
+        """Scale the kernels of the normalization, and remove those of the rectifiers."""
         graph = scenario.graph
         norms = _norms(graph)
         rectifiers = _beside(graph, norms)
@@ -88,7 +89,7 @@ def _norms(graph: Graph) -> Indices:
 
 
 def _beside(graph: Graph, norms: Indices) -> Indices:
-    """Rectifiers directly behind a normalization on its stream in the forward pass, directly before in the backward."""
+    """The rectifiers directly after a normalization on its stream, or directly before it in the backward pass."""
     named = select(graph, kind=TaskKind.KERNEL, name=_RECTIFIER, phase=PASSES)
     before, after = graph.structure.before, graph.structure.after
     forward = graph.tasks.phase[named] == PHASE[Phase.FORWARD]
@@ -97,7 +98,7 @@ def _beside(graph: Graph, norms: Indices) -> Indices:
 
 
 def _kept_bytes(subject: Subject, graph: Graph, rectifiers: Indices) -> float:
-    """Bytes that rectifiers of one forward pass give; they are computed again from the input of the normalization."""
+    """The output bytes of rectifiers in one forward pass; they are recomputed from the normalization's input."""
     found = 0.0
     for task, shape in zip(rectifiers.tolist(), shapes(subject, graph, rectifiers), strict=True):
         if shape is not None and shape.inputs and graph.tasks.phase[task] == PHASE[Phase.FORWARD]:

@@ -41,9 +41,10 @@ HAS_FOREACH = frozenset({
     "Adam", "AdamW", "SGD", "Adagrad", "RMSprop", "Adadelta", "NAdam", "RAdam", "Adamax", "Rprop", "ASGD",
 })  # fmt: skip
 _HELD = {"SGD": 0.0, "Adagrad": 2.0}
-"""Intermediate results held together, over the parameters' own bytes; 1 where it is not said (PyTorch's manual).
+"""Bytes of intermediate results held together, relative to the parameters; 1 if not listed (PyTorch's
+manual).
 
-Adagrad holds the roots of its sums and the gradients times the learning rate.
+Adagrad holds the square roots of its sums, and the gradients times the learning rate.
 """
 _TENSOR_ON_CPU = Constant(
     0.55,
@@ -62,11 +63,12 @@ _STEP_AT_ONCE_ON_CPU = Constant(
     "a step for all tensors at once besides these: it groups them in Python, benchmarks/foreach_calls.py",
 )
 CALLS_ON_GPU = (0.1, 0.05, 0.3)
-"""About ten calls for each 30 to 100 tensors in place of ten for each."""
+"""Ratio of calls for all tensors at once to calls for each: about ten calls for 30 to 100 tensors instead of
+ten for each."""
 
 
 def foreach_ms(baseline: Subject, chosen: tuple[OptimizerFact, ...]) -> Interval:
-    """Time of the optimizer part on a CPU with the chosen optimizers stepping all their tensors at once."""
+    """The optimizer time on a CPU, in ms, if the chosen optimizers step all their tensors at once."""
     now_ms = baseline.parts_ms[Part.OPTIMIZER] or baseline.phases.optimizer
     weights = {
         id(fact): fact.tensor_count * max(1, fact.steps_per_iteration) for fact in baseline.script.optimizers
@@ -83,21 +85,21 @@ def foreach_ms(baseline: Subject, chosen: tuple[OptimizerFact, ...]) -> Interval
         / whole
         for end in ENDS
     )
-    # Results that lay in a cache are now written and read again.
+    # Results that stayed in a cache are now written to memory and read again.
     return Interval(value, low - 0.1 * traffic_ms, high + 0.3 * traffic_ms * share)
 
 
 def _calls_left(tensors: int, end: End) -> float:
-    """Time of a step's calls for so many tensors at once over those for one after another, on a CPU.
+    """The ratio of a step's call time for all tensors at once to that for one after another, on a CPU.
 
-    Grouping them takes a while by itself: two tensors gain nothing.
+    Grouping the tensors takes time as well: two tensors gain nothing.
     """
     at_once = getattr(_STEP_AT_ONCE_ON_CPU, end) + getattr(_TENSOR_ON_CPU, end) * tensors
     return at_once / (_STEP_ON_CPU.value + tensors)
 
 
 def _more_traffic(baseline: Subject, chosen: tuple[OptimizerFact, ...]) -> float:
-    """Additional traffic of the chosen optimizers, over that of all now."""
+    """The additional traffic of the chosen optimizers, relative to the present traffic of all optimizers."""
     return more_bytes(chosen) / (sum(map(moved_bytes, baseline.script.optimizers)) or 1)
 
 
@@ -108,16 +110,16 @@ def more_bytes(chosen: tuple[OptimizerFact, ...]) -> float:
 
 
 def temporary_bytes(chosen: tuple[OptimizerFact, ...]) -> float:
-    """Bytes that the steps hold at once for all tensors together, float32."""
+    """The bytes that the steps hold at once for all tensors together, in float32."""
     return max(4.0 * fact.parameter_count * _HELD.get(fact.name, 1.0) for fact in chosen)
 
 
 def step_memory(baseline: Subject, temporary: float) -> MemoryChange | None:
-    """The peak with optimizer steps that take ``temporary`` bytes for themselves in place of what they take now."""
+    """The change of the peak if optimizer steps take ``temporary`` bytes of temporary memory; None without one."""
     levels = baseline.levels
     if levels is None or any(update_of(fact) is None for fact in baseline.script.optimizers if not temporary):
         return None
-    # Memory of a step: the level without it, wherever it is under way.
+    # The memory level without a step's temporary memory, at the moments when a step is running.
     without = levels.live - levels.stepping
     under_way = without[levels.stepping > 0]
     in_step = (
@@ -139,9 +141,9 @@ FOREACH = "foreach"
 
 @dataclass(frozen=True, slots=True)
 class FusedOptimizer(UsualWhatIf):
-    """Replaces the operators of the optimizer step by one pass, costed by the bytes it moves.
+    """Replaces the operators of the optimizer step by one pass, whose cost follows from the bytes it moves.
 
-    With the value ``foreach`` they stay, called for all tensors at once.
+    With the value ``foreach``, the operators stay, but are called for all tensors at once.
     """
 
     name: str = "fused_optimizer"
@@ -156,7 +158,7 @@ class FusedOptimizer(UsualWhatIf):
         return "fused optimizer step (fused=True)"
 
     def detect(self, subject: Subject) -> Applicability:
-        """Applicable to an optimizer of PyTorch's own that has a fused form and does not use it."""
+        """Applicable to a PyTorch optimizer that has a fused form and does not use it."""
         if subject.recording is not None:
             reason = why_not_fusible(subject.recording)
             return Applicability.no(reason) if reason else Applicability(True)
@@ -177,7 +179,7 @@ class FusedOptimizer(UsualWhatIf):
         return Applicability(True, values=values if FOREACH in values else (), default=values[0])
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
-        """Scale the optimizer's tasks to the fused time; the batch size leaves both as they are."""
+        """Scale the optimizer's tasks to the fused time; both are independent of the batch size."""
         if value not in ("", "true", "fused", FOREACH):
             hint = "Give the name without a value, or fused_optimizer=foreach."
             raise UsageError(f"fused_optimizer={value} is not possible", hint=hint)
@@ -235,7 +237,7 @@ class FusedOptimizer(UsualWhatIf):
 
 
 def _parameters_left(scenario: Scenario, baseline: Subject) -> float:
-    """The parameters that earlier changes left, over those now: fewer with leaner layers, more with fused runs."""
+    """The ratio of parameters after earlier changes to now: lower with smaller layers, higher with fused runs."""
     now, then = baseline.memory, scenario.memory
     if now is None or then is None or now.parameters.value <= 0:
         return 1.0
@@ -243,7 +245,7 @@ def _parameters_left(scenario: Scenario, baseline: Subject) -> float:
 
 
 def _on_gpu(scenario: Scenario, baseline: Subject, *, all_at_once: bool) -> Scenario:
-    """The host calls less, and the kernels move less; how long a launch takes says nothing about what they move."""
+    """The scenario on a GPU: fewer calls on the host, less traffic in the kernels."""
     graph, facts = scenario.graph, baseline.script.optimizers
     chosen = one_by_one(baseline) if all_at_once else tuple(fact for fact, _ in unfused(baseline))
     tensors, everything = (
@@ -265,7 +267,7 @@ def _on_gpu(scenario: Scenario, baseline: Subject, *, all_at_once: bool) -> Scen
             moved_bytes(fact) * (1 - update.fused_bytes / update.unfused_bytes)
             for fact, update in unfused(baseline)
         )
-        # Of tensors one by one the fused call groups each and counts its steps.
+        # The fused call groups the tensors, and counts the steps of each.
         grouped = sum(
             fact.tensor_count * update.fused_calls * baseline.step.call_share
             for fact, update in unfused(baseline)
@@ -297,7 +299,7 @@ def _on_gpu(scenario: Scenario, baseline: Subject, *, all_at_once: bool) -> Scen
 
 
 def _all_at_once(scenario: Scenario, baseline: Subject) -> Scenario:
-    """The step's operators are called once for all tensors; what they move stays."""
+    """The scenario with the step's operators called once for all tensors; their traffic stays."""
     chosen = one_by_one(baseline)
     now_ms = baseline.parts_ms[Part.OPTIMIZER] or baseline.phases.optimizer
     predicted = foreach_ms(baseline, chosen)
@@ -316,7 +318,7 @@ def _all_at_once(scenario: Scenario, baseline: Subject) -> Scenario:
 
 
 def unfused(baseline: Subject) -> tuple[tuple[OptimizerFact, Update], ...]:
-    """The optimizers that could be fused and are not, with what their update costs now and then."""
+    """The optimizers that could be fused and are not, with the costs of their update in both forms."""
     found: list[tuple[OptimizerFact, Update]] = []
     for optimizer in baseline.script.optimizers:
         update = update_of(optimizer)
@@ -326,7 +328,7 @@ def unfused(baseline: Subject) -> tuple[tuple[OptimizerFact, Update], ...]:
 
 
 def one_by_one(baseline: Subject) -> tuple[OptimizerFact, ...]:
-    """The optimizers that could step all tensors at once and step them one by one.
+    """The optimizers that could step all tensors at once but step them one by one.
 
     PyTorch does so by itself for tensors on a GPU, unless ``foreach=False`` is given.
     """

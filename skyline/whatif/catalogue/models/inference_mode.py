@@ -19,21 +19,21 @@ _CALL = "eval forward"
 _HOST = (KIND[TaskKind.CPU], KIND[TaskKind.LAUNCH])
 # By ``benchmarks/evaluation_mode.py``.
 PER_OPERATOR_US = Interval(1.4, 0.7, 2.5)
-"""A node of the graph that is not made, and what it refers to."""
+"""The time in µs for a graph node that is not created, and for the objects it refers to."""
 KEPT_SHARE = Interval(0.05, 0.0, 0.13)
-"""Share of an operator's time on a CPU: memory that was kept is new memory for the next operator."""
+"""The saved share of an operator's time on a CPU: if memory is kept, the next operator needs new memory."""
 _WORTH_ASKING = 0.001
 
 
 @dataclass(frozen=True, slots=True)
 class InferenceMode(UsualWhatIf):
-    """Takes the recording of gradients out of forward passes that no backward pass follows."""
+    """Removes the recording of gradients from forward passes that no backward pass follows."""
 
     name: str = "inference_mode"
     words: str = "evaluate without recording gradients (inference_mode or no_grad)"
 
     def detect(self, subject: Subject) -> Applicability:
-        """Applicable where a recorded iteration evaluates with gradients on."""
+        """Applicable if a recorded iteration evaluates with gradients enabled."""
         profile = subject.profile
         if profile is None:
             return Applicability.no(NEEDS_PROFILE)
@@ -50,7 +50,7 @@ class InferenceMode(UsualWhatIf):
         return Applicability(True)
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
-        """Each operator of the evaluation takes a little less; on a GPU only launching it does."""
+        """Shorten each operator of the evaluation a little; on a GPU only its launch."""
         graph = scenario.graph
         chosen = _evaluating(subject, graph)
         took = graph.durations[chosen]
@@ -79,7 +79,7 @@ def _recording(profile: Profile) -> list[CallFact]:
 
 
 def _evaluating(subject: Subject, graph: Graph) -> Indices:
-    """The host's operators in those passes: of the modules that were called, outside of all training passes."""
+    """The host's operators in these passes: in the called modules, outside of all training passes."""
     profile, tasks = subject.profile, graph.tasks
     roots = (
         tuple(
@@ -103,7 +103,7 @@ def _evaluating(subject: Subject, graph: Graph) -> Indices:
 
 
 def _left(took: np.ndarray, per_operator_us: float, share: float) -> np.ndarray:
-    """Factors of operators that took so many µs: no operator loses more than half of its time."""
+    """The factors of operators that took ``took`` µs: no operator loses more than half of its time."""
     saved = np.minimum(0.5 * took, per_operator_us + share * took)
     return 1 - np.divide(saved, took, out=np.zeros(len(took)), where=took > 0)
 

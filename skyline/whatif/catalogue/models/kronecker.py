@@ -91,14 +91,14 @@ CAVEAT = "training tolerates fewer free parameters; its loss is not predicted"
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """A number of rows and columns of the first factor, and the share of free numbers that are added (doping)."""
+    """The number of rows and columns of the first factor, and the share of added free numbers (doping)."""
 
     blocks: int
     free: float = 0.0
 
     @classmethod
     def parse(cls, text: str) -> Structure:
-        """Of ``4`` or ``4:0.01``. Raises UsageError for anything else."""
+        """The structure described by ``4`` or ``4:0.01``. Raises UsageError for anything else."""
         first, colon, second = text.partition(":")
         blocks = whole_number("kronecker", first)
         try:
@@ -114,41 +114,41 @@ class Structure:
         return cls(blocks, free)
 
     def numbers(self, rows: int, columns: int) -> int:
-        """Numbers that stand for a weight of this size."""
+        """The number of parameters that replace a weight of this size."""
         return self.blocks**2 + rows * columns // self.blocks**2 + self.free_numbers(rows * columns)
 
     def free_numbers(self, count: int) -> int:
-        """Free ones among so many numbers."""
+        """The number of free numbers in a weight of ``count`` numbers."""
         return max(1, round(self.free * count)) if self.free else 0
 
     def divides(self, *sizes: int) -> bool:
-        """True if the sizes have so many equal parts."""
+        """True if the sizes divide into ``blocks`` equal parts."""
         return all(size % self.blocks == 0 and size > self.blocks for size in sizes)
 
 
 @dataclass(frozen=True, slots=True)
 class KroneckerLinear(OneWeight):
-    """A linear layer; with free numbers its weight is made whole in each pass."""
+    """A linear layer; with free numbers, each pass computes its whole weight."""
 
     structure: Structure
 
     @property
     def after(self) -> int:
-        """Numbers of the factors, and those that are free."""
+        """The number of elements in the factors, and of free numbers."""
         return self.structure.numbers(self.outputs, self.inputs)
 
     @property
     def largest(self) -> int:
-        """Numbers of the larger factor."""
+        """The number of elements in the larger factor."""
         return max(self.structure.blocks**2, self.before // self.structure.blocks**2)
 
     @property
     def more_tensors(self) -> int:
-        """A factor, and the free numbers."""
+        """One tensor for the second factor, and one for the free numbers."""
         return 2 if self.structure.free else 1
 
     def products(self, rows: int) -> tuple[Product, ...]:
-        """The product with the larger factor for each block, then that with the smaller one."""
+        """The product with the larger factor for each block, then the product with the smaller one."""
         blocks = self.structure.blocks
         inner, columns = self.inputs // blocks, self.outputs // blocks
         return Product(rows * blocks, inner, columns), Product(rows * columns, blocks, blocks)
@@ -156,7 +156,7 @@ class KroneckerLinear(OneWeight):
 
 @dataclass(frozen=True, slots=True)
 class LargerFactor(KroneckerLinear):
-    """The part of such a layer whose time follows from its arithmetic on a processor, too."""
+    """The larger factor of a layer, whose time follows from its arithmetic on a CPU, too."""
 
     @classmethod
     def of(cls, layer: KroneckerLinear) -> LargerFactor:
@@ -164,35 +164,35 @@ class LargerFactor(KroneckerLinear):
         return cls(layer.module, layer.inputs, layer.outputs, layer.structure)
 
     def products(self, rows: int) -> tuple[Product, ...]:
-        """The product with it."""
+        """The product with the larger factor."""
         return KroneckerLinear.products(self, rows)[:1]
 
 
 @dataclass(frozen=True, slots=True)
 class KroneckerLstm(Replaced):
-    """An LSTM, whose weights of (rows, columns) are made whole in each pass."""
+    """An LSTM with weights of (rows, columns); each pass computes the whole weights."""
 
     weights: tuple[tuple[int, int], ...]
     structure: Structure
 
     @property
     def before(self) -> int:
-        """Numbers of the weights now."""
+        """The number of elements in the present weights."""
         return sum(rows * columns for rows, columns in self.weights)
 
     @property
     def after(self) -> int:
-        """Numbers of the factors, and those that are free."""
+        """The number of elements in the factors, and of free numbers."""
         return sum(self.structure.numbers(*size) for size in self.weights)
 
     @property
     def largest(self) -> int:
-        """Numbers of the largest factor."""
+        """The number of elements in the largest factor."""
         return max(rows * columns for rows, columns in self.weights) // self.structure.blocks**2
 
     @property
     def more_tensors(self) -> int:
-        """A factor for each weight, and the free numbers."""
+        """For each weight, one tensor for the second factor and one for the free numbers."""
         return len(self.weights) * (2 if self.structure.free else 1)
 
 
@@ -201,9 +201,9 @@ Layer = KroneckerLinear | KroneckerLstm
 
 @dataclass(frozen=True, slots=True)
 class Kronecker(UsualWhatIf):
-    """Splits the products of linear layers, makes the weights of LSTMs of their factors, and shrinks the update.
+    """Splits the products of linear layers, computes the weights of LSTMs from factors, and shrinks the update.
 
-    Kronecker products with a sparse matrix added are those of Thakker and others (2021, *Doping*, MLSys).
+    Kronecker products with an added sparse matrix follow Thakker and others (2021, *Doping*, MLSys).
     """
 
     name: str = "kronecker"
@@ -217,7 +217,7 @@ class Kronecker(UsualWhatIf):
         return f"{words}, and {free} of the numbers free" if free else words
 
     def detect(self, subject: Subject) -> Applicability:
-        """Applicable where layers have weights of equal parts, and gain by it."""
+        """Applicable if layers have weights that divide into equal parts, and gain by it."""
         profile = subject.script
         layers = (*linear_layers(profile), *lstms(profile))
         if reason := why_not(subject, layers, _why_none):
@@ -237,7 +237,7 @@ class Kronecker(UsualWhatIf):
         )
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
-        """Change the products, or add the making of weights, and shrink what is done to whole weights."""
+        """Change the products, or add the computation of whole weights, and shrink the work on weights."""
         structure = Structure.parse(value)
         layers = kronecker_layers(subject.script, structure)
         if not layers:
@@ -268,7 +268,7 @@ class Kronecker(UsualWhatIf):
 
 
 def kronecker_layers(profile: Profile, structure: Structure) -> tuple[Layer, ...]:
-    """The layers whose sizes have so many equal parts, and whose weights become smaller."""
+    """The layers whose sizes divide into the structure's blocks, and whose weights become smaller."""
     linear = (
         KroneckerLinear(one.module, one.inputs, one.outputs, structure)
         for one in linear_layers(profile)
@@ -283,7 +283,7 @@ def kronecker_layers(profile: Profile, structure: Structure) -> tuple[Layer, ...
 
 
 def lstms(profile: Profile) -> tuple[KroneckerLstm, ...]:
-    """The LSTMs that train, of no structure yet."""
+    """The trainable LSTMs, with a placeholder structure."""
     return tuple(
         KroneckerLstm(module, weights, Structure(1))
         for module in profile.modules
@@ -292,13 +292,13 @@ def lstms(profile: Profile) -> tuple[KroneckerLstm, ...]:
         and module.trainable
         and module.calls_per_iteration > 0
         and (weights := _lstm_weights(module))
-        # The weights of one that has Kronecker products already are elsewhere.
+        # An LSTM that already has Kronecker products has its weights elsewhere.
         and module.parameter_count >= sum(rows * columns for rows, columns in weights)
     )
 
 
 def _lstm_weights(module: ModuleFact) -> tuple[tuple[int, int], ...]:
-    """Rows and columns of the weights; none where the sizes are not known, or where results are projected."""
+    """The rows and columns of the weights; none if the sizes are unknown, or if results are projected."""
     inputs, hidden, layers = (
         module.options.get(name) for name in ("input_size", "hidden_size", "num_layers")
     )
@@ -354,7 +354,7 @@ def _changed(subject: Subject, graph: Graph, layers: tuple[Layer, ...], larger: 
 def _beside_us(
     subject: Subject, layer: KroneckerLinear, rows: float, rate: Interval, end: End, *, back: bool
 ) -> float:
-    """Time of a pass next to its products; on a processor next to that with the larger factor."""
+    """The time of a pass besides its products, in µs; on a CPU, besides the product with the larger factor."""
     if subject.on_gpu:
         return streamed_us(getattr(_ARRANGED, end) * rows * layer.outputs, rate, end)
     bias = bool(layer.module.options.get("bias", True))
@@ -372,12 +372,12 @@ def _firsts(subject: Subject, graph: Graph, layer: Layer) -> list[int]:
 
 @lru_cache(maxsize=2)
 def _rates(subject: Subject) -> tuple[Interval, Interval]:
-    """Bytes per µs that plain operators read and write, and operators that make a weight of its factors."""
+    """Bytes per µs of plain operators, and of operators that compute a weight from its factors."""
     spec = gpu(subject)
     if spec is not None:
         peak = Interval.exact(spec.bandwidth_gb_s * 1e3)
         return peak, peak
-    # Shapes are those of the recording, and so are the times to be.
+    # The shapes come from the recording, so the times must, too.
     recorded = subject.graph_of(Grain.OPERATORS)
     calling = select(recorded, kind=TaskKind.CPU)
     calls = zip(shapes(subject, recorded, calling), recorded.durations[calling].tolist(), strict=True)
@@ -388,12 +388,12 @@ def _rates(subject: Subject) -> tuple[Interval, Interval]:
 
 
 def streamed_us(numbers: float, rate: Interval, end: End) -> float:
-    """Time to read or write so many numbers once; the best case is that of the highest rate."""
+    """The time in µs to read or write ``numbers`` numbers once; the best case has the highest rate."""
     return FLOAT_BYTES.value * numbers / {"value": rate.value, "low": rate.high, "high": rate.low}[end]
 
 
 def _kept_bytes(subject: Subject, graph: Graph, layers: tuple[Layer, ...], larger: float) -> float:
-    """Numbers between both factors, weights that were made whole, and the places of free numbers."""
+    """The bytes of numbers between both factors, of whole weights, and of the places of free numbers."""
     made = _made_whole(layers)
     numbers = float(sum(one.before for one in made))
     numbers += _PLACE_NUMBERS.value * sum(one.structure.free_numbers(one.before) for one in made)

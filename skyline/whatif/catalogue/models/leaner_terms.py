@@ -1,4 +1,4 @@
-"""Changes of a model's products that save time: each one apart, with its places in the code."""
+"""Changes of a model's products that save time, each separately, with its places in the code."""
 
 from __future__ import annotations
 
@@ -32,8 +32,9 @@ class Change(str, Enum):
 class Saving:
     """One change of a block.
 
-    ``gone`` are the terms that it replaces, ``made`` the nodes in their place. ``share`` is the part that it saves, in
-    each case, of the work at ``places``: of the terms that go, and of those recorded at the same places.
+    ``gone`` are the terms that it replaces, ``made`` the nodes in their place. ``share`` is the share of the
+    work at ``places`` that it saves, in each case: the work of the replaced terms and of other terms recorded
+    there.
     """
 
     block: Block
@@ -41,20 +42,20 @@ class Saving:
     gone: tuple[int, ...]
     made: tuple[Node, ...]
     widest: tuple[int, int]
-    """Rows and columns of the widest parameter that is made; (0, 0) without any."""
+    """Rows and columns of the widest new parameter; (0, 0) without any."""
     share: Mapping[End, float]
     unproven: str = ""
-    """The reason why a cheaper form of the block may exist; empty where the form is the cheapest of all."""
+    """The reason why a cheaper form of the block may exist; empty if the form is the cheapest of all."""
 
     @property
     def places(self) -> tuple[Place, ...]:
-        """Of the terms that go, in the order of the code."""
+        """The places of the replaced terms, in the order of the code."""
         places = [self.block.terms[one].place for one in self.gone]
         return tuple(dict.fromkeys(place for place in places if place is not None))
 
 
 def may_gain(block: Block) -> bool:
-    """False if no rule applies to a block as it is written: then it has no other form."""
+    """True if a rule may apply to the block as it is written; otherwise it has no other form."""
     terms = block.terms
     inputs: set[int] = set()
     seen: set[tuple[Op, tuple[int, ...], tuple[int, ...]]] = set()
@@ -80,7 +81,7 @@ def may_gain(block: Block) -> bool:
 
 
 def savings(terms: EqualTerms, prices: Mapping[End, Price]) -> tuple[Saving, ...]:
-    """The changes from the terms as they are written to their cheapest form, those that save nothing left out."""
+    """The changes from the written terms to their cheapest form, without changes that save nothing."""
     form = cheapest_form(terms, prices["value"])
     gone, made = _difference(terms, form.nodes)
     found: list[Saving] = []
@@ -97,7 +98,7 @@ def savings(terms: EqualTerms, prices: Mapping[End, Price]) -> tuple[Saving, ...
 
 
 def saturated_within(blocks: Sequence[Block], most_nodes: float) -> list[EqualTerms]:
-    """The equal forms of blocks one after the other, until there are so many nodes."""
+    """The equal forms of successive blocks, until their nodes exceed ``most_nodes``."""
     found: list[EqualTerms] = []
     count = 0
     for block in blocks:
@@ -136,7 +137,7 @@ def _running(block: Block) -> set[int]:
 
 
 def _groups(terms: EqualTerms, gone: Sequence[int], made: Mapping[str, Node]) -> list[set[str]]:
-    """Classes of one change each: they are connected by terms that go and nodes that come."""
+    """Groups of classes, one per change; replaced terms and new nodes connect the classes of a group."""
     below = [(terms.of_term[one], terms.node_of(one).children) for one in gone]
     below += [(name, node.children) for name, node in made.items()]
     concerned = {name for name, _ in below}
@@ -149,14 +150,14 @@ def _groups(terms: EqualTerms, gone: Sequence[int], made: Mapping[str, Node]) ->
 
 
 def place_key(place: Place) -> tuple[str, int, Op]:
-    """The key of recorded work: its module; or its line and its operator."""
+    """The key of recorded work: its module, or its line and its operator."""
     if place.module:
         return place.module, 0, Op.LEAF
     return "", place.line, Op.PRODUCT if place.op in PRODUCTS else place.op
 
 
 def _share(terms: EqualTerms, gone: Collection[int], made: Mapping[str, Node], price: Price) -> float:
-    """The part of the work at the places of the terms that go, which is saved."""
+    """The saved share of the work at the places of the replaced terms."""
     block = terms.block
     keys = {place_key(place) for one in gone if (place := block.terms[one].place) is not None}
     there = [

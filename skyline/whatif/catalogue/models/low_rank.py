@@ -36,9 +36,10 @@ CAVEAT = "training tolerates fewer free parameters; its loss is not predicted"
 
 @dataclass(frozen=True, slots=True)
 class LowRank(UsualWhatIf):
-    """Replaces each product by two thinner ones, where these are less work, and shrinks the update with the weights.
+    """Replaces each product by two thinner ones if these are less work, and shrinks the update with the weights.
 
-    Low-rank factors are one of the structures that Thakker and others compress with (2021, *Doping*, MLSys).
+    Low-rank factors are one of the structures that Thakker and others use for compression (2021, *Doping*,
+    MLSys).
     """
 
     name: str = "low_rank"
@@ -50,7 +51,7 @@ class LowRank(UsualWhatIf):
         return f"linear layers as two thinner ones, of rank {value}" if value else "linear layers of low rank"
 
     def detect(self, subject: Subject) -> Applicability:
-        """Applicable where linear layers are large enough to gain by it."""
+        """Applicable if linear layers are large enough to gain by it."""
         profile = subject.script
         layers = linear_layers(profile)
         if reason := why_not(subject, layers, _why_none):
@@ -72,7 +73,7 @@ class LowRank(UsualWhatIf):
         )
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
-        """Split the products, and shrink what is done to whole weights."""
+        """Split the products, and shrink the work on whole weights."""
         rank = whole_number(self.name, value)
         layers = split_layers(subject.script, rank)
         if not layers:
@@ -97,7 +98,7 @@ class LowRank(UsualWhatIf):
 
 
 def split_layers(profile: Profile, rank: int) -> tuple[Factored, ...]:
-    """The linear layers whose weight of this rank has fewer numbers."""
+    """The linear layers whose two weights of this rank have fewer elements than the present one."""
     return _split(linear_layers(profile), rank)
 
 
@@ -133,7 +134,7 @@ def _changed(subject: Subject, graph: Graph, layers: tuple[Factored, ...], large
 
 
 def _kept_bytes(subject: Subject, graph: Graph, layers: tuple[Factored, ...], larger: float) -> float:
-    """The inputs of the second products, which the backward pass needs."""
+    """The bytes of the inputs of the second products, which the backward pass needs."""
     forward = products(subject, graph, layers, Phase.FORWARD)
     by_path = {layer.module.path: layer for layer in layers}
     rows = sum(rows_of(subject, graph, forward, by_path))

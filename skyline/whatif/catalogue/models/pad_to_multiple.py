@@ -23,7 +23,7 @@ _VALUE_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class PadToMultiple(UsualWhatIf):
-    """Scales the products of layers with odd sizes, and adds what padding adds to the memory."""
+    """Scales the products of layers with odd sizes, and adds the padding to the memory."""
 
     name: str = "pad_to_multiple"
     semantics: Semantics = Semantics.CONVERGENCE
@@ -33,7 +33,7 @@ class PadToMultiple(UsualWhatIf):
         return f"pad the sizes of layers to multiples of {value or 'eight or more'}"
 
     def detect(self, subject: Subject) -> Applicability:
-        """Applicable where matrix units of a GPU multiply matrices of odd sizes."""
+        """Applicable if matrix units of a GPU multiply matrices of odd sizes."""
         profile = subject.script
         if not subject.on_gpu:
             return Applicability.no(
@@ -54,7 +54,7 @@ class PadToMultiple(UsualWhatIf):
         return Applicability(True, values=values, default=values[0])
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
-        """Scale the products by what alignment brings and further arithmetic costs."""
+        """Scale the products by the gain of alignment and the cost of additional arithmetic."""
         multiple = whole_number(self.name, value)
         if multiple > 1024:
             raise UsageError(
@@ -76,7 +76,8 @@ class PadToMultiple(UsualWhatIf):
             grown = memory.more("parameters", own).more("gradients", own)
             return grown.more("optimizer", Interval.exact(added * state))
 
-        # Predicted times are those of friendly sizes: the products would take longer as they are, and so no less then.
+        # Predicted times assume aligned sizes: real products would be slower now, so the padded times are
+        # right.
         predicted = ("predicted times are those of aligned sizes: only the change counts",)
         return scenario.between(
             subject,

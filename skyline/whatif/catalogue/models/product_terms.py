@@ -10,35 +10,35 @@ Size = tuple[int, ...]
 
 
 class Op(str, Enum):
-    """The operation of a term. The names are those of the constructors in the rules."""
+    """The operation of a term, named like the constructors in the rules."""
 
     LEAF = "Leaf"
-    """A value from elsewhere, by its number."""
+    """A value from outside the block, identified by its number."""
     PRODUCT = "Product"
     AFFINE = "Affine"
-    """A bias, and the product that it is added to in one operator."""
+    """A product and a bias that one operator adds to it."""
     SUM = "Sum"
     SCALED = "Scaled"
-    """Times a plain number, which is known by its place in ``Block.numbers``."""
+    """A value times a plain number, given by its index in ``Block.numbers``."""
     SWAPPED = "Swapped"
-    """With two dimensions exchanged."""
+    """A value with two dimensions exchanged."""
     JOINED = "Joined"
-    """The columns of two parameters as one parameter."""
+    """The columns of two parameters joined into one parameter."""
     COLUMNS = "Columns"
-    """Some columns: the first one, and how many."""
+    """A range of columns: the first column, and their count."""
     CONVOLVED = "Convolved"
     """A convolution, by the number of its term."""
     NORMED = "Normed"
     """A batch normalization in an evaluation, by the number of its term."""
     FOLDED = "Folded"
-    """A convolution whose weights hold a batch normalization; by the numbers of both."""
+    """A convolution with a batch normalization folded into its weights; by the numbers of both."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the work of a term is recorded.
+    """The place at which the work of a term is recorded.
 
-    It is below the path of its block (``module``; empty: in the block's own code) and on a line of the code.
+    ``module`` is the path below the block (empty: the block's own code), ``line`` the line of the code.
     """
 
     module: str
@@ -49,9 +49,9 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One term; ``children`` are places of earlier ones in ``Block.terms``.
+    """One term; ``children`` are indices of earlier terms in ``Block.terms``.
 
-    A leaf may be a parameter, which may be trained. ``place`` is None for leaves.
+    A leaf may be a parameter, and a parameter may be trained. ``place`` is None for leaves.
     """
 
     op: Op
@@ -66,7 +66,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Terms that always run together, in each of the modules at ``paths``. ``needed`` are those that others read."""
+    """Terms that always run together, in each module at ``paths``. ``needed`` are the terms that other code reads."""
 
     terms: tuple[Term, ...]
     needed: frozenset[int]
@@ -77,7 +77,7 @@ class Block:
 
 
 def size_of(op: Op, numbers: Sequence[int], sizes: Sequence[Size]) -> Size | None:
-    """The size of a term from those of its children; None where they do not fit."""
+    """The size of a term from the sizes of its children; None if they do not fit."""
     match op:
         case Op.PRODUCT:
             return _product(*sizes)

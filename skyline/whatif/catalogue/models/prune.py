@@ -39,28 +39,28 @@ from skyline.whatif.subject import Memory, product, shapes
 _VALUES = ("0.1", "0.3", "0.5")
 _DEFAULT = "0.3"
 _STEPS = tuple(step / 5 for step in range(6))
-"""Parts of the ratio in the equal stretches of the stated schedule."""
+"""Shares of the ratio in the equal stretches of the assumed schedule."""
 _MOST_CALL = Constant.at(
     0.5, "an assumption: at least half of a short operator's time is work on its numbers"
 )
 _TILE = 64
-"""The multiple of the cure for tiles: the side of the smaller square tiles of the libraries."""
+"""The multiple proposed to fill tiles: the side of the smaller square tiles of the libraries."""
 CAVEAT = (
     "test accuracy alone does not show the cost of pruning: measure out-of-distribution data, noise and calibration "
     "too (Liebenwein and others, Lost in Pruning, 2021)"
 )
 
 _Call = tuple[OperatorShape | None, str, bool]
-"""The call of a task, the path of its module, and whether it is a product."""
+"""The operator call of a task, the path of its module, and whether it is a product."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prune(UsualWhatIf):
-    """Cuts the channels of every layer but the last; products, norms, activations and the update follow."""
+    """Cuts channels of every layer but the last; products, norms, activations and the update shrink with them."""
 
     name: str = NAME
     semantics: Semantics = Semantics.MODEL
-    # It would pad the sizes that are there now.
+    # It would pad the sizes from before pruning.
     excludes: tuple[str, ...] = ("pad_to_multiple",)
 
     def title(self, value: str) -> str:
@@ -79,7 +79,7 @@ class Prune(UsualWhatIf):
         return Applicability.no(reason) if reason else Applicability(True, values=_VALUES, default=_DEFAULT)
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
-        """Scale each task to its sizes once pruned."""
+        """Scale each task to its sizes after pruning."""
         profile, cut = subject.script, Cut.parse(value)
         model = pruned(profile, cut)
         work = _Work(subject, scenario.graph)
@@ -115,7 +115,7 @@ class Prune(UsualWhatIf):
         )
 
     def _gradually(self, subject: Subject, graph: Graph, work: _Work, cut: Cut, likely: Graph) -> str:
-        """The mean over a schedule, from the times at the ratios that it goes through."""
+        """The mean iteration over a gradual schedule in words, from the times at its ratios."""
         between = [work.ends(pruned(subject.script, cut.part(step)))[0] for step in _STEPS[1:-1]]
         times = [subject.step_ms(each) for each in (graph, *between, likely)]
         mean_ms = sum(times) / len(times)
@@ -127,14 +127,14 @@ class Prune(UsualWhatIf):
 
 @dataclass(frozen=True, eq=False)
 class _Work:
-    """The tasks of a graph that the sizes of layers decide, with their calls."""
+    """The tasks of a graph whose times depend on the sizes of layers, with their calls."""
 
     subject: Subject
     graph: Graph
 
     @cached_property
     def tasks(self) -> Indices:
-        """Operators of both passes on a processor, kernels on a GPU."""
+        """The operators of both passes on a CPU, or the kernels on a GPU."""
         return select(self.graph, kind=self._kind, phase=PASSES)
 
     @property
@@ -143,7 +143,7 @@ class _Work:
 
     @cached_property
     def calls(self) -> list[_Call]:
-        """Of each task."""
+        """The call of each task."""
         tasks, modules = self.graph.tasks, self.graph.structure.modules
         works = (WORK[WorkClass.MATMUL], WORK[WorkClass.CONVOLUTION])
         is_product: Flags = np.isin(tasks.work[self.tasks], works)
@@ -155,7 +155,7 @@ class _Work:
 
     @cached_property
     def kernels(self) -> PredictedKernels | None:
-        """The predictor of the GPU's kernels; None on a processor."""
+        """The predictor of the GPU's kernels; None on a CPU."""
         spec = gpu(self.subject)
         predicted = PredictedKernels.of(self.subject, self.graph)
         if predicted is None and spec is not None:
@@ -164,12 +164,12 @@ class _Work:
 
     @cached_property
     def width(self) -> int:
-        """Float32 numbers in a vector of the processor: of 512, 256 or else 128 bits."""
+        """The float32 numbers in a vector of the CPU: 512, 256 or else 128 bits."""
         features = self.subject.cpu_features or ()
         return 16 if "avx512f" in features else 8 if "avx2" in features else 4
 
     def ends(self, model: Pruned) -> tuple[Graph, Graph, Graph]:
-        """The graph once pruned: likely, at best and at worst."""
+        """The graph after pruning: likely, at best and at worst."""
         kernels = self.kernels
         if kernels is None:
             passes = self._on_processor(model).applied(self.graph, self.tasks)
@@ -185,7 +185,7 @@ class _Work:
         return likely, least, most
 
     def _on_processor(self, model: Pruned) -> Factors:
-        """By arithmetic in whole vectors and by traffic; the call of an operator stays."""
+        """The factors on a CPU, by arithmetic in whole vectors and by traffic; the call of an operator stays."""
         known = {call: self._share(call, model) for call in set(self.calls)}
         times = np.maximum(self.graph.durations[self.tasks], 1e-9)
         standing = np.minimum(CALL_US, _MOST_CALL.value * times) / times
@@ -193,7 +193,7 @@ class _Work:
         return Factors(*(standing + (1 - standing) * each for each in shares))
 
     def _share(self, call: _Call, model: Pruned) -> Interval:
-        """Time of a call's work once pruned over that now."""
+        """The ratio of the time of a call's work after pruning to its present time."""
         shape, path, is_product = call
         layer = model.layers.get(path)
         moved = 1.0
@@ -205,7 +205,7 @@ class _Work:
         return Interval(filled, min(filled, plain), max(filled, moved, sqrt(plain)))
 
     def _on_gpu(self, kernels: PredictedKernels, model: Pruned) -> Factors:
-        """By the predictor at both sizes, with its tiles and waves; longer for sizes that 16 bytes do not divide."""
+        """The factors by the predictor at both sizes, with tiles and waves; more for sizes that lose alignment."""
         size = element_bytes(self.subject.script)
         changing = np.isin(kernels.kernels, self.tasks)
         longer: list[Interval] = []
@@ -221,13 +221,13 @@ class _Work:
         return Factors(*cases)
 
     def _kernel_layers(self, kernels: PredictedKernels) -> list[tuple[str, bool]]:
-        """Of each kernel the path of its module, empty where sizes do not change it, and whether it is a product."""
+        """The path of each kernel's module, empty if sizes do not affect it, and whether it is a product."""
         called = dict(zip(self.tasks.tolist(), self.calls, strict=True))
         found = (called.get(task) for task in kernels.kernels.tolist())
         return [("", False) if one is None else one[1:] for one in found]
 
     def _shapes_after(self, kernels: PredictedKernels, model: Pruned) -> list[OperatorShape]:
-        """Of each kernel its shape once pruned."""
+        """The shape of each kernel after pruning."""
         changing = np.isin(kernels.kernels, self.tasks).tolist()
         layers = self._kernel_layers(kernels)
         return [
@@ -236,7 +236,7 @@ class _Work:
         ]
 
     def _tiles(self, kernels: PredictedKernels, model: Pruned | None = None) -> TileUse | None:
-        """Tiles and waves of the layers' products, now or once pruned, weighted by their arithmetic."""
+        """The tiles and waves of the layers' products, now or after pruning, weighted by their arithmetic."""
         sized = kernels.shapes if model is None else self._shapes_after(kernels, model)
         layers = self._kernel_layers(kernels)
         weighed = [
@@ -247,12 +247,12 @@ class _Work:
         return tile_shares(product_uses(weighed, kernels.spec))
 
     def arithmetic(self, model: Pruned) -> float:
-        """Arithmetic of the layers' products once pruned over that now."""
+        """The ratio of the arithmetic of the layers' products after pruning to the present one."""
         now, then = self._computed(model, 1)
         return then / now if now else 1.0
 
     def _computed(self, model: Pruned, width: int) -> tuple[float, float]:
-        """Arithmetic of the products now and once pruned, with vectors of ``width`` channels filled up."""
+        """The arithmetic of the products now and after pruning, with vectors padded to ``width`` channels."""
         now = then = 0.0
         for shape, path, is_product in self.calls:
             layer = model.layers.get(path)
@@ -265,7 +265,7 @@ class _Work:
         return now, then
 
     def activations(self, model: Pruned) -> float:
-        """Numbers that operators of the forward pass take, without the products, once pruned over those now."""
+        """The ratio of the input numbers of forward operators, without products, after pruning to those now."""
         forward = select(self.graph, kind=self._kind, phase=Phase.FORWARD)
         found = [
             (numbers(shape), numbers(model.shape(shape, model.layers.get(path))))
@@ -278,7 +278,7 @@ class _Work:
         return sum(after for _, after in found) / now if now else 1.0
 
     def utilisation(self, model: Pruned, cut: Cut) -> tuple[str, ...]:
-        """The fit of the remaining sizes to the units that multiply, with the cure for odd ones."""
+        """The utilization of vectors and tiles by the remaining sizes in words, with a remedy for odd sizes."""
         kernels = self.kernels
         on_processor = kernels is None
         wanted = self.width if on_processor else EFFICIENT_FROM.get(element_bytes(self.subject.script), 0)
@@ -298,7 +298,7 @@ class _Work:
             format_share(one / all_of) for one, all_of in ((now, now_filled), (then, then_filled)) if all_of
         ]
         if len(filled) == 2 and filled[0] == filled[1]:
-            # Other sizes leave most of the vectors empty, pruned or not.
+            # Other layer sizes determine how full vectors are, before and after pruning.
             return ()
         units = f", so that products fill {filled[1]} of vectors, now {filled[0]}" if filled else ""
         return (f"{said}{odd[0].kept_outputs}{units}{cure}",)
@@ -306,7 +306,7 @@ class _Work:
     def _tile_words(
         self, kernels: PredictedKernels, model: Pruned, cut: Cut, *, plain: bool
     ) -> tuple[str, ...]:
-        """Tiles and waves before and after, with what rounding to whole tiles leaves; empty where not known."""
+        """Tiles and waves before and after in words, and after rounding to whole tiles; empty if unknown."""
         now, then = self._tiles(kernels), self._tiles(kernels, model)
         if now is None or then is None:
             return ()
@@ -326,7 +326,7 @@ class _Work:
 
 
 def _longer(layer: PrunedLayer, size: int) -> Interval:
-    """Time of a product of sizes that pruning made odd over that of aligned ones, which predictors take them for."""
+    """The ratio of a product's time with odd sizes after pruning to that with aligned ones, as predictors assume."""
     wanted = EFFICIENT_FROM[size]
     was_aligned = layer.outputs % wanted == 0 and layer.inputs % wanted == 0
     if not was_aligned or (layer.kept_outputs % wanted == 0 and layer.kept_inputs % wanted == 0):

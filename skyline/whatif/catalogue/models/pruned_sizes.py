@@ -1,7 +1,7 @@
-"""Sizes of a network after structured pruning: every layer but the last keeps a share of its output channels.
+"""The sizes of a network after structured pruning: each layer but the last keeps a share of its output channels.
 
-Counts are those of ``torch-pruning``, with the same ratio for every layer: layers whose outputs are added to each other
-have as many channels before, and so as many after.
+Counts equal those of ``torch-pruning`` with the same ratio for every layer: layers whose outputs are added to
+each other have the same number of channels before, and thus also after.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ _TIED = (
     *("Embedding", "EmbeddingBag", "LSTM", "GRU", "RNN", "LSTMCell", "GRUCell", "RNNCell"),
     *("MultiheadAttention", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"),
 )
-"""Layers whose sizes meet others in ways that are not followed: heads, states, tables."""
+"""Layers whose sizes depend on other sizes in ways that are not modelled: heads, states, tables."""
 _PRODUCTS_OF_TWO = ("bmm", "matmul", "einsum", "baddbmm")
 _NORMS = ("num_features", "num_channels")
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The share of channels to remove from each layer; the numbers that stay are multiples of ``multiple``."""
+    """The share of channels to remove from each layer; the remaining counts are multiples of ``multiple``."""
 
     ratio: float
     multiple: int = 1
 
     @classmethod
     def parse(cls, value: str) -> Cut:
-        """From ``0.3`` or ``0.3:8``.
+        """The cut described by ``0.3`` or ``0.3:8``.
 
         Raises:
-            UsageError: it is neither.
+            UsageError: the value has neither form.
         """
         share, colon, multiple = value.partition(":")
         try:
@@ -58,11 +58,11 @@ class Cut:
         return f"{self.ratio!r}:{self.multiple}" if self.multiple > 1 else repr(self.ratio)
 
     def part(self, share: float) -> Cut:
-        """A part of the way to it, as in a gradual schedule."""
+        """The cut with ``share`` of this ratio, as in a gradual schedule."""
         return replace(self, ratio=share * self.ratio)
 
     def kept(self, count: int, groups: int = 1) -> int:
-        """Channels of ``count`` that stay, in equal groups: rounded down, and all of them where none would stay."""
+        """The number of ``count`` channels that remain, in equal groups: rounded down, but all if none would remain."""
         each = count // groups
         left = int(each * (1 - self.ratio))
         if left < each:
@@ -72,7 +72,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class PrunedLayer:
-    """A convolution or linear layer: its channels now, and those that it keeps."""
+    """A convolution or linear layer, with its present and its remaining channels."""
 
     module: ModuleFact
     inputs: int
@@ -82,26 +82,26 @@ class PrunedLayer:
 
     @property
     def groups(self) -> int:
-        """The groups of a convolution, 1 for others."""
+        """The number of groups of a convolution; 1 for other layers."""
         return _number(self.module, "groups") or 1
 
     @property
     def kept_groups(self) -> int:
-        """Its groups once pruned: a depthwise convolution has one for each channel that is left."""
+        """The number of groups after pruning: a depthwise convolution has one for each remaining channel."""
         return self.kept_inputs if _is_depthwise(self.module) else self.groups
 
     @property
     def plain(self) -> bool:
-        """True if its channels are in no groups."""
+        """True if its channels are not grouped, or if it is depthwise."""
         return self.groups == 1 or _is_depthwise(self.module)
 
     def arithmetic(self, width: int = 1) -> float:
-        """Its multiplications once pruned over those now, where units take ``width`` channels at a time."""
+        """The ratio of multiplications after pruning to those now, if units take ``width`` channels at a time."""
         now, then = self.computed(width)
         return then / now
 
     def computed(self, width: int = 1) -> tuple[int, int]:
-        """Products of channels that are computed now and once pruned, with vectors filled up."""
+        """The number of channel products computed now and after pruning, with vectors padded to ``width``."""
         return (
             _products(self.inputs, self.outputs, self.groups, width),
             _products(self.kept_inputs, self.kept_outputs, self.kept_groups, width),
@@ -109,13 +109,13 @@ class PrunedLayer:
 
     @property
     def kept_parameters(self) -> float:
-        """Its weights and biases once pruned."""
+        """The number of its weights and biases after pruning."""
         bias = self.outputs if self.module.options.get("bias") else 0
         weights = max(0, self.module.parameter_count - bias)
         return weights * self.arithmetic() + (self.kept_outputs if bias else 0)
 
     def resized(self, size: tuple[int, ...]) -> tuple[int, ...]:
-        """The dimensions of a tensor of its operators once pruned: of data, weights or biases."""
+        """The dimensions after pruning of a tensor of its operators: data, weights or biases."""
         kept = {self.inputs: self.kept_inputs, self.outputs: self.kept_outputs}
         kernel = self.module.options.get("kernel_size")
         if kernel is None or len(size) < 3:
@@ -128,7 +128,7 @@ class PrunedLayer:
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """A pruned network: its layers by path, and of each number of channels in it how many are left."""
+    """A pruned network: its layers by path, and the remaining number of channels for each present number."""
 
     layers: Mapping[str, PrunedLayer]
     sizes: Mapping[int, int]
@@ -136,7 +136,7 @@ class Pruned:
     """The path of the last layer, which keeps its outputs."""
 
     def parameter_share(self, modules: tuple[ModuleFact, ...]) -> float:
-        """Parameters that are left over those now."""
+        """The ratio of the remaining parameters to the present ones."""
         now = then = 0.0
         for module in modules:
             layer, size = self.layers.get(module.path), _norm_size(module)
@@ -148,7 +148,7 @@ class Pruned:
         return then / now if now else 1.0
 
     def shape(self, shape: OperatorShape, layer: PrunedLayer | None) -> OperatorShape:
-        """An operator's call once pruned; ``layer`` is the one that it belongs to, None for any other module."""
+        """An operator's call after pruning; ``layer`` is its layer, or None for any other module."""
         resized = self._resized if layer is None else layer.resized
         made = replace(
             shape, inputs=tuple(map(resized, shape.inputs)), outputs=tuple(map(resized, shape.outputs))
@@ -160,7 +160,7 @@ class Pruned:
         )
 
     def _resized(self, size: tuple[int, ...]) -> tuple[int, ...]:
-        """Channels are the second dimension of images, the last one of all else."""
+        """The size after pruning. Channels are the second dimension of images, and the last one of other tensors."""
         if not size:
             return size
         place = 1 if len(size) >= 4 else len(size) - 1
@@ -168,12 +168,12 @@ class Pruned:
 
 
 def numbers(shape: OperatorShape) -> int:
-    """Elements of all tensors of a call."""
+    """The number of elements in all tensors of a call."""
     return sum(map(prod, (*shape.inputs, *shape.outputs)))
 
 
 def why_not(profile: Profile) -> str:
-    """Why the sizes of a network once pruned are not known; empty where they are."""
+    """The reason why the sizes of the pruned network are not known; empty if they are."""
     if not profile.modules:
         return "the layers of the model are not known; profile it again"
     if sum("." not in module.path for module in profile.modules) > 1:
@@ -194,10 +194,10 @@ def why_not(profile: Profile) -> str:
 
 
 def pruned(profile: Profile, cut: Cut) -> Pruned:
-    """The network with each layer but the last cut; only where ``why_not`` is empty.
+    """The network with each layer but the last cut; call it only if ``why_not`` is empty.
 
     Raises:
-        UsageError: multiples are asked for of convolutions in groups.
+        UsageError: multiples are requested for grouped convolutions.
     """
     layers = _layers(profile)
     first, *others = order = _called(profile, layers, _forward(profile))
@@ -216,7 +216,7 @@ def pruned(profile: Profile, cut: Cut) -> Pruned:
         taken, given = layers[path][1], layers[before][0]
         if taken in sizes or taken == data:
             continue
-        # Images that are flattened, or several tensors side by side.
+        # The layer takes flattened images, or several concatenated tensors.
         parts, rest = divmod(taken, given)
         sizes[taken] = parts * sizes[given] if parts > 1 and not rest else cut.kept(taken)
     for module in profile.modules:
@@ -244,7 +244,7 @@ def last_layer(profile: Profile) -> str:
 
 
 def example_size(profile: Profile) -> tuple[int, ...] | None:
-    """The dimensions of what the model is given: those of the first operator in it; None where unknown."""
+    """The dimensions of the model's input, from its first operator; None if unknown."""
     trace = profile.trace
     inside = (row for row in _forward(profile) if row.module >= 0 and row.shape >= 0)
     sizes = (trace.shapes[row.shape].inputs for row in inside)
@@ -273,7 +273,7 @@ def _forward(profile: Profile) -> list[Record]:
 
 
 def _groups(profile: Profile, layers: Mapping[str, tuple[int, int]]) -> dict[int, int]:
-    """By number of channels, the groups of the convolutions and norms that take or give as many."""
+    """The number of groups by number of channels, from the convolutions and norms with that many channels."""
     found: dict[int, int] = {}
     for module in profile.modules:
         groups = _number(module, "groups") or _number(module, "num_groups") or 1
@@ -285,7 +285,7 @@ def _groups(profile: Profile, layers: Mapping[str, tuple[int, int]]) -> dict[int
 
 
 def _norm_size(module: ModuleFact) -> int:
-    """Channels of a norm; 0 for any other module."""
+    """The number of channels of a norm; 0 for any other module."""
     if not module.library:
         return 0
     shape = module.options.get("normalized_shape")
@@ -317,7 +317,7 @@ def _multiplies_data(shape: OperatorShape) -> bool:
 
 
 def _pads_channels(profile: Profile, forward: list[Record]) -> bool:
-    """True if images are padded to more channels: one of the next four operators takes so many, of that size."""
+    """True if images are padded to more channels: one of the next four operators has an input of that size."""
     shapes = profile.trace.shapes
     rows = [row for row in forward if row.module >= 0 and row.shape >= 0]
     for place, row in enumerate(rows):

@@ -1,8 +1,8 @@
 """All equal forms of the terms of a block, by equality saturation, and the cheapest of them.
 
-Equality saturation over the graphs of networks follows Tensat (Yang and others, 2021, *Equality Saturation for Tensor
-Graph Superoptimization*, MLSys). ``cheapest_form.py`` has the integer program that it chooses the cheapest form by;
-the search here needs no solver.
+Equality saturation over the graphs of networks follows Tensat (Yang and others, 2021, *Equality Saturation
+for Tensor Graph Superoptimization*, MLSys). Tensat chooses the cheapest form by an integer program, which is
+in ``cheapest_form.py``; the search here needs no solver.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _PARTS = {
     Op.NORMED: (1, 1),
     Op.FOLDED: (2, 1),
 }
-"""The numbers and the children of a term, counted."""
+"""The count of numbers and the count of children of each term."""
 _FACTS = """
 (sort Term)
 (constructor Named (i64 M) Term)
@@ -53,8 +53,9 @@ _FACTS = """
 (relation vector (M))
 (relation matrix (M))
 """
-"""Of parameters alone are known ``last``, the number of the last one of those side by side, ``width``, the columns, and
-``kind``: those that are trained become no parameter together with frozen ones."""
+"""Facts that are known of parameters only: ``last`` is the number of the last of the joined parameters,
+``width`` the number of columns. ``kind`` tells trained from frozen parameters, which are not joined with each
+other."""
 
 RULES = """
 ; Several products with one input.
@@ -112,7 +113,7 @@ _OPS = {op.value: op for op in Op}
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A term of which the children are classes of equal terms."""
+    """A term whose children are classes of equal terms."""
 
     op: Op
     numbers: tuple[int, ...]
@@ -136,7 +137,7 @@ class EqualTerms:
 
     @cached_property
     def traits(self) -> dict[str, Traits]:
-        """Of each class whose size follows from its terms."""
+        """The traits of each class whose size follows from its terms."""
         found = {
             self.of_term[index]: Traits(
                 term.size, not term.parameter, term.trained or not term.parameter, True
@@ -177,7 +178,7 @@ def is_installed() -> bool:
 
 
 def saturated(block: Block) -> EqualTerms:
-    """All terms that the rules make of a block, within the limits."""
+    """All terms that the rules derive from a block, within the limits."""
     bindings: Any = import_module(f"{LIBRARY}.bindings")
     graph = bindings.EGraph()
 
@@ -207,7 +208,7 @@ def _sorts() -> str:
 
 
 def _program(block: Block) -> str:
-    """The terms of a block in egglog's language, with what is known of them."""
+    """The terms of a block in egglog's language, with the facts known about them."""
     lines: list[str] = []
     for index, term in enumerate(block.terms):
         given = " ".join((*map(str, term.numbers), *(f"$t{one}" for one in term.children)))
@@ -251,7 +252,7 @@ Price = Callable[[Op, Sequence[int], Sequence[Traits], Traits], float]
 
 
 def node_us(terms: EqualTerms, name: str, node: Node, price: Price) -> float:
-    """The price of a node; infinite where its size does not fit its class."""
+    """The price of a node in µs; infinite if its size does not fit its class."""
     traits = terms.traits
     if name not in traits or any(one not in traits for one in node.children):
         return inf
@@ -262,7 +263,7 @@ def node_us(terms: EqualTerms, name: str, node: Node, price: Price) -> float:
 
 
 def priced(terms: EqualTerms, price: Price) -> dict[str, list[tuple[float, Node]]]:
-    """The nodes of each class with their prices, those left out whose size does not fit."""
+    """The nodes of each class with their prices, without nodes whose size does not fit."""
     return {
         name: [(us, node) for node in nodes if (us := node_us(terms, name, node, price)) < inf]
         for name, nodes in terms.classes.items()
@@ -270,11 +271,11 @@ def priced(terms: EqualTerms, price: Price) -> dict[str, list[tuple[float, Node]
 
 
 def cheapest(terms: EqualTerms, price: Price) -> dict[str, Node]:
-    """The nodes of a cheap form of all needed terms, by class; a value that several read counts once.
+    """The nodes of a cheap form of all needed terms, by class; a value with several readers counts once.
 
-    Each class takes its cheapest node, first with the full price of everything below it. Then values that several nodes
-    read are taken as paid for, one after the other, wherever the whole becomes cheaper by it. Where two of them are
-    worth their price only together, a cheaper form exists.
+    Each class takes its cheapest node, first with the full price of everything below it. Then shared values
+    are treated as already paid for, one after the other, if this makes the whole form cheaper. The search
+    misses forms in which two shared values are worth their price only together.
     """
     roots = tuple(dict.fromkeys(terms.of_term[one] for one in sorted(terms.block.needed)))
     search = _Search(roots, priced(terms, price))
@@ -303,7 +304,7 @@ class _Search:
 
     @cached_property
     def shared(self) -> tuple[str, ...]:
-        """Classes with several readers, those with the most first; other code that reads one is a reader, too."""
+        """The classes with several readers, in decreasing order of their number; other code counts as a reader, too."""
         readers: dict[str, set[str]] = {name: {""} for name in self._roots}
         for name, priced in self._priced.items():
             for _, node in priced:
@@ -317,7 +318,7 @@ class _Search:
         return tuple(sorted(several, key=lambda name: (-len(readers[name]), name))[: int(_MOST_SHARED.value)])
 
     def form(self, roots: Iterable[str], paid: Collection[str]) -> _Form:
-        """The cheapest node of each class where those of ``paid`` cost their readers nothing, and the whole of it."""
+        """The form of the cheapest nodes if classes in ``paid`` cost their readers nothing, and its whole cost."""
         costs = self._costs(paid)
         chosen: dict[str, Node] = {}
         total = 0.0
@@ -335,7 +336,7 @@ class _Search:
         return _Form(total, chosen) if is_acyclic(chosen) else _Form(inf)
 
     def _costs(self, paid: Collection[str]) -> dict[str, tuple[float, float, Node]]:
-        """By class the cost with all below it, the own cost, and the node."""
+        """The cheapest node of each class: its cost with everything below it, its own cost, and the node."""
         costs: dict[str, tuple[float, float, Node]] = {}
         changed = True
         while changed:

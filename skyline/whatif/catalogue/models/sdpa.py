@@ -39,13 +39,13 @@ _LEAST_US = Constant.at(2.0, "an assumption: the start and end of a kernel")
 
 @dataclass(frozen=True, slots=True)
 class Sdpa(UsualWhatIf):
-    """Takes all work on the matrices of pairs away and puts two fused operators in the place of the products."""
+    """Removes all work on the matrices of pairs, and puts two fused operators in the place of the products."""
 
     name: str = "sdpa"
     words: str = "scaled_dot_product_attention in place of hand-written attention"
 
     def detect(self, subject: Subject) -> Applicability:
-        """Applicable where product, softmax and product follow one another on matrices of all pairs."""
+        """Applicable if product, softmax and product follow one another on matrices of all pairs."""
         if subject.profile is None:
             return Applicability.no(NEEDS_PROFILE)
         graph = subject.graph_of(self.grain)
@@ -62,7 +62,7 @@ class Sdpa(UsualWhatIf):
         return Applicability.no("no hand-written attention was recorded")
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
-        """Scale the products to the fused time, and all else between them to nothing."""
+        """Scale the products to the fused time, and all other work between them to zero."""
         every = written_out(subject, scenario.graph)
         sites = tuple(site for site in every if _has_kernel(subject, site))
         if not sites:
@@ -80,12 +80,12 @@ class Sdpa(UsualWhatIf):
 
 
 def _has_kernel(subject: Subject, site: Site) -> bool:
-    """True if the fused operator is one: on a CPU it goes through the same steps where there is dropout."""
+    """True if a fused kernel exists: on a CPU, the fused operator with dropout runs the same separate steps."""
     return subject.on_gpu or not any(call.pairs.dropped for call in site.calls)
 
 
 def fused(subject: Subject, graph: Graph, sites: tuple[Site, ...], factor: float, larger: float) -> Graph:
-    """The graph with fused attention, whose time is that of the model times a factor; of a batch so much larger."""
+    """The graph with fused attention, whose modelled time is multiplied by ``factor``, in a ``larger`` batch."""
     factors = np.ones(len(graph))
     for site in sites:
         forward_us = 0.0
@@ -101,7 +101,7 @@ def fused(subject: Subject, graph: Graph, sites: tuple[Site, ...], factor: float
             _give(graph, factors, members, _BACKWARD.value * forward_us, site.backward_products[0])
     gone = np.flatnonzero(factors == 0)
     changed = scale(graph, np.flatnonzero(factors != 1), factors[factors != 1])
-    # The host no longer calls what is gone, so that its time goes, too.
+    # The host no longer calls the removed work, so the time of these calls goes, too.
     calls = np.concatenate((launches_of(graph, gone), gone)) if subject.on_gpu else gone
     return scale(changed, calls, 0.0, gaps=True)
 
@@ -113,13 +113,13 @@ def _give(
     us: float,
     to: int,
 ) -> None:
-    """Let one of the tasks take so long, and the others no time."""
+    """Let the task ``to`` take ``us``, and the other members no time."""
     factors[list(members)] = 0.0
     factors[to] = us / graph.durations[to] if graph.durations[to] > 0 else 1.0
 
 
 def _told(graph: Graph, sites: tuple[Site, ...]) -> Graph:
-    """With what stays of each site marked as attention: number formats and threads do other things to it."""
+    """The graph with the rest of each site marked as attention, which number formats and threads affect differently."""
     work = graph.tasks.work.copy()
     for site in sites:
         work[[call.products[0] for call in (*site.calls, *site.repeated)]] = WORK[WorkClass.ATTENTION]
@@ -135,7 +135,7 @@ def _forward_us(subject: Subject, graph: Graph, call: AttentionCall, larger: flo
         share = _CPU_CAUSAL_PRODUCTS.value if pairs.causal else _CPU_PRODUCTS.value
         plain_us = share * products_us + _CPU_SOFTMAX.value * float(graph.durations[call.softmax])
         threads = threads_of(subject)
-        # Plain and fused operators gain differently from the threads, so that one thread is where they compare.
+        # Plain and fused operators gain differently from threads, so they are compared on one thread.
         alone_us = plain_us / gained(PLAIN_PART.value, threads) + _CPU_HEAD_US.value * pairs.heads * larger
         return alone_us * gained(attention_part(pairs.rows * pairs.width), threads)
     spec = gpu(subject)
@@ -146,7 +146,7 @@ def _forward_us(subject: Subject, graph: Graph, call: AttentionCall, larger: flo
 
 
 def _without_pairs(memory: Memory, sites: tuple[Site, ...], steps: int) -> Memory:
-    """Memory kept for the backward pass is removed; at the peak there may be two more, while the last is computed."""
+    """The memory without matrices kept for the backward pass; the peak may have two more while the last is computed."""
     calls = [call.pairs for site in sites for call in site.calls]
     kept = sum(pairs.kept_bytes for pairs in calls) / steps
     passing = 2 * max(pairs.matrix_bytes for pairs in calls)

@@ -35,7 +35,7 @@ _GRADIENT_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class SparseEmbedding(UsualWhatIf):
-    """Scales what is done to whole tables to what is done to the rows that a batch touches."""
+    """Scales the work on whole tables to the work on the rows that a batch touches."""
 
     name: str = "sparse_embedding"
     training_only: bool = True
@@ -44,7 +44,7 @@ class SparseEmbedding(UsualWhatIf):
     excludes: tuple[str, ...] = ("fused_optimizer", "ddp_bucket", "ddp_compression")
 
     def detect(self, subject: Subject) -> Applicability:
-        """Applicable where a plain SGD or Adagrad updates large tables of which a batch touches little."""
+        """Applicable if plain SGD or Adagrad updates large tables of which a batch touches few rows."""
         profile = subject.script
         if not profile.modules:
             return Applicability.no("the layers of the model are not known; profile it again")
@@ -69,7 +69,7 @@ class SparseEmbedding(UsualWhatIf):
         return Applicability(True)
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
-        """The backward pass writes the touched rows, and the optimizer updates them."""
+        """Scale the backward pass and the update to the touched rows."""
         if value.lower() not in ("", "true", "1", "yes", "on"):
             raise UsageError(
                 f"{self.name}={value} is not possible", hint=f"Give the name without a value: {self.name}."
@@ -97,7 +97,7 @@ class SparseEmbedding(UsualWhatIf):
 
 
 def sparse_work(baseline: Subject, graph: Graph, larger: float) -> Indices:
-    """The remaining work on touched rows, done by one thread: indices are sorted, rows found and added up."""
+    """The tasks that remain for touched rows, on one thread: indices are sorted, rows are found and added up."""
     found = [
         updates_of(baseline, graph, shape)
         for shape in {table.shape for table in sparse_tables(baseline.script, larger)}
@@ -106,7 +106,7 @@ def sparse_work(baseline: Subject, graph: Graph, larger: float) -> Indices:
 
 
 def _memory(memory: Memory, baseline: Subject, saved: float) -> Memory:
-    """The peak without the dense gradients, and without what a step takes for itself to update whole tables."""
+    """The memory without the dense gradients, and without the temporary memory of a step over whole tables."""
     levels = baseline.levels
     if levels is None:
         return memory.less("gradients", Interval.exact(saved))
@@ -152,7 +152,7 @@ def _touches_too_much(candidates: tuple[Table, ...]) -> str:
 def _changed(
     baseline: Subject, graph: Graph, chosen: tuple[Table, ...], optimizer: OptimizerFact, end: int
 ) -> Graph:
-    """``end`` is 0 for the likely graph, 1 for the best case and 2 for the worst."""
+    """The graph with sparse gradients; ``end`` is 0 for the likely, 1 for the best and 2 for the worst case."""
     backward = {table.module.path: backward_share(table) for table in chosen}
     for path, share in backward.items():
         made = select(graph, phase=Phase.BACKWARD, layer=path, name=DENSE_GRADIENTS)
@@ -171,7 +171,7 @@ def _changed(
             graph = scale(graph, found, max(0.0, 1 + (us - of_one * len(alike)) / dense_us))
     if any(len(updates_of(baseline, baseline.operators, table.shape)) for table in chosen):
         return graph
-    # The step updates many tensors at a time: what it takes is shared out by their sizes.
+    # The step updates many tensors at a time: its time is divided among them by size.
     whole = max(1, optimizer.parameter_count)
     step_us = _optimizer_us(baseline, graph)
     if step_us <= 0:

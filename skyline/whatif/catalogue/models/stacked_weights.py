@@ -1,4 +1,4 @@
-"""Costs of weights of several models in one tensor, on a processor: their gradients, memory and update."""
+"""Costs of the weights of several models stacked in one tensor, on a CPU: gradients, memory and update."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FREED_BEFORE = Constant.at(
     machine=EPYC,
 )
 _FRESH = ("aten::sqrt", "aten::div")
-"""Operators of an update of one tensor after the other that write to memory of their own."""
+"""Operators of a tensor-by-tensor update that write to newly allocated memory."""
 UPDATE_BYTES_PER_US = Constant(
     40e3, 15e3, 120e3,
     "benchmarks/stacked_weights.py: bytes of the arguments of Adam's operators together, for further numbers that lie "
@@ -43,9 +43,10 @@ _SMALL_US = Constant.at(60.0, "an assumption: a longer operator of an update is 
 
 
 def by_model(subject: Subject, graph: Graph, products: Indices, jobs: int) -> Times:
-    """For each product, its time for several models over that of one after the other, by the division among threads.
+    """The ratio of each product's time for several models at once to that one after the other, by its threads.
 
-    The threads of a product wait for the last of them each time. Those of a stack of products compute whole ones.
+    The threads of a single product wait for the last of them each time. The threads of a stack of products
+    compute whole products each.
     """
     threads = threads_of(subject)
     turns = -(-jobs // threads) * threads / jobs
@@ -64,11 +65,11 @@ def by_model(subject: Subject, graph: Graph, products: Indices, jobs: int) -> Ti
 
 
 def turned_us(subject: Subject, graph: Graph, jobs: int, case: str) -> Times:
-    """By task, the time in which the gradients of ``jobs`` models are brought into the order of their weights.
+    """The time by task to transpose the gradients of ``jobs`` models into the layout of their weights, in µs.
 
-    A linear layer multiplies by its weight turned. Its own backward pass makes the gradient in the order of the weight.
-    The product of a stack of matrices makes it turned, and autograd copies it once in each backward pass: at the last
-    task of the layer.
+    A linear layer multiplies by its transposed weight. Its own backward pass computes the gradient in the
+    layout of the weight. The product of a stack of matrices computes it transposed, and autograd copies it
+    once in each backward pass: at the last task of the layer.
     """
     added = np.zeros(len(graph))
     for path, numbers in _linear(subject).items():
@@ -80,10 +81,11 @@ def turned_us(subject: Subject, graph: Graph, jobs: int, case: str) -> Times:
 
 
 def provided_us(subject: Subject, graph: Graph, jobs: int) -> Times:
-    """By task, the time of the system for memory that goes back to it together, where that of one model stays.
+    """The system's time by task, in µs, for memory that is returned to it with several models but not with one.
 
-    ``jobs`` models have gradients as many times as large, whose cost is at the last task of the backward pass. So have
-    both results that an update such as Adam's makes for the largest weight before it frees them.
+    The gradients of ``jobs`` models are ``jobs`` times as large; their cost is at the last task of the
+    backward pass. The same applies to the two results that an update such as Adam's computes for the largest
+    weight before it frees them.
     """
     added = np.zeros(len(graph))
     allocations = subject.script.trace.allocations
@@ -113,10 +115,10 @@ def provided_us(subject: Subject, graph: Graph, jobs: int) -> Times:
 
 
 def updated_us(subject: Subject, graph: Graph, jobs: int, case: str) -> Times:
-    """By task, the least time of an operator of the update for ``jobs`` models; 0 for all else.
+    """The least time by task of an update operator for ``jobs`` models, in µs; 0 for other tasks.
 
-    The recorded times of small operators are mostly calls, and do not show their bytes. Those of each further model
-    take at least the time in which all threads move them.
+    The recorded times of small operators are mostly calls, and do not show their bytes. The bytes of each
+    further model take at least the time in which all threads move them.
     """
     least = np.zeros(len(graph))
     chosen = select(graph, kind=TaskKind.CPU, phase=Phase.OPTIMIZER, lane=subject.lane)
@@ -139,7 +141,7 @@ def _given_bytes(shape: OperatorShape | None) -> float:
 
 
 def _linear(subject: Subject) -> dict[str, int]:
-    """The numbers of the weight of each linear layer that trains one of its own, by path."""
+    """The number of weight elements of each trainable linear layer with its own weight, by path."""
     return {
         module.path: inputs * outputs
         for module in subject.script.modules

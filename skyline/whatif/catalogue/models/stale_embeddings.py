@@ -32,11 +32,11 @@ _LATER = "a profile does not show how many rows settle later, or change again"
 
 @dataclass(frozen=True, slots=True)
 class StaleEmbeddings(UsualWhatIf):
-    """Leaves out the gradients and updates of rows that a step changes by less than a part of their norm.
+    """Skips the gradients and updates of rows that a step changes by less than a given share of their norm.
 
-    Slipstream (Maboud and others, 2024) skips rows that have become stale. The answer is a bound: finding them takes
-    no time in it. It holds for the point of the training that was profiled. Rows settle later, which a short profile
-    does not show, so that the range extends to all rows.
+    Slipstream (Maboud and others, 2024) skips rows that have become stale. The answer is a bound: it assumes
+    that finding these rows takes no time. It is valid for the profiled point of the training. More rows
+    settle later, which a short profile does not show, so the range extends to all rows.
     """
 
     name: str = "stale_embeddings"
@@ -50,7 +50,7 @@ class StaleEmbeddings(UsualWhatIf):
         return f"rows of embeddings that a step changes by at most {value or 'little'} of their norm stay as they are"
 
     def detect(self, subject: Subject) -> Applicability:
-        """Applicable where a run showed rows of large embeddings that its steps hardly change."""
+        """Applicable if a run showed rows of large embeddings that its steps hardly change."""
         reason = why_unknown(subject.script)
         if reason:
             return Applicability.no(reason)
@@ -70,7 +70,7 @@ class StaleEmbeddings(UsualWhatIf):
         return Applicability(True, values=tuple(f"{one:g}" for one in offered), default=f"{usual[-1]:g}")
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
-        """Scale the making of gradients, and updates of sparse ones; at best all rows have settled."""
+        """Scale the computation of gradients, and the updates by sparse gradients; at best all rows have settled."""
         hint = f"Give a part of the norm below 1: {self.name}=0.001."
         change = number(self.name, value, lambda one: 0 < one < 1, hint)
         values = subject.script.values
@@ -112,7 +112,7 @@ class StaleEmbeddings(UsualWhatIf):
 
 
 def _row_share(tables: list[TableAccess], change: float) -> float:
-    """Of the rows that an iteration looks up in all tables."""
+    """The share of stale rows among the rows that an iteration looks up in all tables."""
     rows = sum(table.distinct_rows for table in tables)
     stale = sum(table.distinct_rows * steady_at(table.steady, change).row_share for table in tables)
     return stale / rows if rows else 0.0
@@ -130,7 +130,7 @@ def _scaled(subject: Subject, graph: Graph, table: TableAccess, gradient: float,
     if not on_gpu:
         shape = table.rows, int(table.row_bytes / FLOAT_BYTES.value)
         return scale(graph, updates_of(subject, graph, shape), update)
-    # The kernels of an update work on many tensors at a time: the table has its part of them by size.
+    # The kernels of an update work on many tensors at a time: the table's share follows from its size.
     trained = FLOAT_BYTES.value * sum(fact.parameter_count for fact in subject.script.optimizers)
     part = min(1.0, table.size_bytes / trained) if trained else 0.0
     kernels = select(graph, phase=Phase.OPTIMIZER, kind=TaskKind.KERNEL)

@@ -1,4 +1,4 @@
-"""Times of terms: of products by the recorded rate or the predictor of a GPU, of all else by what it moves."""
+"""The times of terms: products by the recorded rate or a GPU's predictor, other terms by the bytes they move."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _VIEW_US = Constant.at(
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """Facts of a value: its size, and whether it depends on more than parameters, and on trained ones.
+    """Facts of a value: its size, and whether it depends on more than parameters, and on trained parameters.
 
-    ``given`` is true of a value that no term makes.
+    ``given`` is true for a value that no term computes.
     """
 
     size: Size
@@ -39,10 +39,10 @@ class Traits:
 
 @dataclass(frozen=True)
 class TermCosts:
-    """The costs of the terms of one block, in one of the cases ``end``.
+    """The costs of the terms of one block, at the end ``end`` of the ranges.
 
-    ``rate`` is operations per µs of the recorded products, for a processor. ``recorded_us`` are the times of
-    convolutions and normalizations, by the numbers of their terms.
+    ``rate`` is the operations per µs of the recorded products on a CPU. ``recorded_us`` are the times of
+    convolutions and normalizations, by the number of their term.
     """
 
     subject: Subject
@@ -53,7 +53,7 @@ class TermCosts:
     end: End = "value"
 
     def us(self, op: Op, numbers: Sequence[int], children: Sequence[Traits], made: Traits) -> float:
-        """Time of a term in µs with its backward pass, never 0. An evaluation prepares its parameters once."""
+        """The time of a term with its backward pass in µs, never 0. An evaluation prepares its parameters once."""
         if op in (Op.LEAF, Op.JOINED) or (self.evaluating and not made.activation):
             return _VIEW_US.value
         if op in (Op.PRODUCT, Op.AFFINE):
@@ -64,7 +64,7 @@ class TermCosts:
             return self._view_us
         size = self._bytes(made.size)
         if op is Op.COLUMNS:
-            # One call gives all columns, and another one puts their gradients together.
+            # One call gives all columns, and another one joins their gradients.
             moved_us = 0.0 if self.evaluating else self._moving_us(2 * size) - self._call_us
             return self._view_us / 2 + moved_us
         if op is Op.SUM:
@@ -82,7 +82,8 @@ class TermCosts:
         took_us = products_us(self.subject, products, rate, self.number_format, self.end)
         if self.evaluating or not (left.given and left.activation):
             return took_us
-        # Each reader of a value adds its part of the gradient: all but one, which both forms have alike.
+        # Each reader of a value but the first adds its part of the gradient; the first is the same in both
+        # forms.
         return took_us + self._moving_us(3 * self._bytes(left.size))
 
     @property

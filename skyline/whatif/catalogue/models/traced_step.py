@@ -1,4 +1,4 @@
-"""The parts of the optimizer step of a profiler trace, and the rest of it when it is fused."""
+"""The parts of the optimizer step in a profiler trace, and the step after fusing."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ _ONCE_PER_TENSOR = {
     "AdamW": "aten::addcdiv_",
     "Adagrad": "aten::addcdiv_",
 }
-"""An operator that the update calls once for each tensor, tensor by tensor; plain SGD has no other at all."""
+"""An operator that the update calls once for each tensor; plain SGD has no other operator."""
 _MOMENTUM = "aten::mul_"
 _FIXED_US = Constant.at(
     50.0, "an assumption: µs of the fused call itself, and of the grouping of tensors by device and type"
 )
 _TRAFFIC = (0.4, 1.9)
-"""Time of the fused traffic over the modelled one, low and high, as for profiles."""
+"""Ratio of the fused traffic time to the modelled one, low and high, as for profiles."""
 HOST = (TaskKind.CPU, TaskKind.LAUNCH, TaskKind.SYNC)
 _FOREACH = "_foreach_"
 _FUSED_CALLS = Constant.at(
     2, "a fused step counts the steps of all tensors with one call, and updates with another"
 )
 _QUICK = 10
-"""Percentile of the operators' times that is the cost of a bare call."""
+"""Percentile of the operators' times that is taken as the cost of a bare call."""
 
 
 @dataclass(frozen=True, slots=True)
 class TracedForm:
-    """The present form of the optimizer's step: its update, and operators and tensors per step."""
+    """The present form of the optimizer step: its update, and the operators and tensors per step."""
 
     update: Update
     tensors: float
@@ -52,7 +52,7 @@ class TracedForm:
 
 @dataclass(frozen=True, slots=True)
 class ForeachForm:
-    """A step for many tensors with each call: its update, the calls of a step, and their time on the host."""
+    """A step that handles many tensors with each call: its update, the calls of a step, and their host time."""
 
     update: Update
     calls: float
@@ -60,7 +60,7 @@ class ForeachForm:
 
 
 def why_not_fusible(recording: Recording) -> str:
-    """Why the step of the trace cannot be fused, or is not known well enough; empty where it can."""
+    """The reason why the traced step cannot be fused, or is not known well enough; empty if it can."""
     names = optimizer_names(recording)
     if not names:
         return "no PyTorch optimizer takes the step"
@@ -77,7 +77,7 @@ def why_not_fusible(recording: Recording) -> str:
 
 
 def fused(recording: Recording, form: TracedForm, graph: Graph) -> tuple[Graph, Graph, Graph]:
-    """The graph with a fused step: the likely one, the best and the worst case.
+    """The graph with a fused step: likely, best and worst case.
 
     The optimizer's host time and kernels are scaled, each by a factor of its own.
     """
@@ -90,7 +90,7 @@ def fused(recording: Recording, form: TracedForm, graph: Graph) -> tuple[Graph, 
         return graph, graph, graph
     calls_us = form.tensors * form.update.fused_calls * form.call_us + _FIXED_US.value
     traffic = form.update.fused_bytes / form.update.unfused_bytes
-    # On a CPU the operators' own time beyond their calls is memory traffic.
+    # On a CPU, the operators' time beyond their calls is memory traffic.
     moving_us = 0.0 if len(work) else max(0.0, host_us - form.calls * form.call_us)
     cases = ((1.0, traffic), (0.6, _TRAFFIC[0] * traffic), (1.5, min(1.0, _TRAFFIC[1] * traffic)))
     likely, least, most = (
@@ -105,7 +105,7 @@ def fused(recording: Recording, form: TracedForm, graph: Graph) -> tuple[Graph, 
 
 
 def foreach_form(recording: Recording) -> ForeachForm | None:
-    """The form of a step for many tensors with each call; None without one, or where fusing saves nothing."""
+    """The form of a step with many tensors per call; None without one, or if fusing saves nothing."""
     names = optimizer_names(recording)
     called = {name: count for name, count in _called(recording).items() if _FOREACH in name}
     if len(names) != 1 or not called:
@@ -122,9 +122,9 @@ def foreach_form(recording: Recording) -> ForeachForm | None:
 
 
 def fused_from_foreach(recording: Recording, form: ForeachForm, graph: Graph) -> tuple[Graph, Graph, Graph]:
-    """The graph with one call for many: the likely one, the best and the worst case.
+    """The graph with the step's many calls fused: likely, best and worst case.
 
-    Kernels shrink with the bytes that they move; the host keeps what it does around the calls.
+    Kernels shrink with the bytes that they move; the host keeps its work around the calls.
     """
     host = select(graph, phase=Phase.OPTIMIZER, kind=HOST)
     work = select(graph, phase=Phase.OPTIMIZER, kind=TaskKind.KERNEL)
@@ -141,14 +141,15 @@ def fused_from_foreach(recording: Recording, form: ForeachForm, graph: Graph) ->
 
 
 def traced_form(recording: Recording) -> TracedForm | None:
-    """The form of the optimizer's step; None where the operators do not show it."""
+    """The form of the optimizer step; None if the operators do not show it."""
     names = optimizer_names(recording)
     called = _called(recording)
     if len(names) != 1 or names[0] not in _ONCE_PER_TENSOR or not called:
         return None
     momentum = names[0] == "SGD" and called[_MOMENTUM] > 0
     tensors = called[_MOMENTUM if momentum else _ONCE_PER_TENSOR[names[0]]] / recording.steps
-    # The sizes are not needed: only whether SGD keeps a buffer per parameter changes what an update moves.
+    # The sizes are not needed: the traffic of an update depends only on whether SGD keeps a buffer per
+    # parameter.
     update = update_of(OptimizerFact(names[0], 1, int(tensors), 1, int(momentum), {}))
     if update is None or tensors < 1:
         return None
@@ -158,14 +159,14 @@ def traced_form(recording: Recording) -> TracedForm | None:
 
 
 def _called(recording: Recording) -> Counter[str]:
-    """Number of calls of each operator of optimizer steps in the whole recording."""
+    """The number of calls of each operator in optimizer steps, in the whole recording."""
     trace = recording.trace
     names: list[int] = trace.name[_operators(recording)].tolist()
     return Counter(trace.strings[name] for name in names)
 
 
 def _operators(recording: Recording) -> Indices:
-    """Rows of the outermost operators within optimizer steps."""
+    """The rows of the outermost operators within optimizer steps."""
     graph, trace = recording.graph, recording.trace
     inside = select(graph, phase=Phase.OPTIMIZER, kind=TaskKind.CPU, lane=recording.kineto.main)
     rows = np.unique(recording.kineto.event[inside]).astype(np.int64)

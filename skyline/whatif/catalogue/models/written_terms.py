@@ -22,7 +22,7 @@ _NORMS = ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d")
 
 
 def blocks(profile: Profile) -> tuple[Block, ...]:
-    """All blocks of the models with products whose sizes were recorded; equal ones are one block."""
+    """All blocks of the models with products whose sizes were recorded; equal blocks are merged into one."""
     modules = {module.path: module for module in profile.modules}
     written = list(_written(profile, modules))
     found: dict[Block, list[str]] = {}
@@ -43,7 +43,7 @@ def _evaluates(profile: Profile) -> bool:
 
 
 def _written(profile: Profile, modules: Mapping[str, ModuleFact]) -> Iterator[tuple[str, Stretch, str]]:
-    """The stretches of each module: of its ``forward``, or the order of an ``nn.Sequential``."""
+    """The stretches of each module: from its ``forward``, or from the order of an ``nn.Sequential``."""
     texts = {source.path: source.text for source in profile.sources}
     known: dict[tuple[str, int], tuple[Stretch, ...]] = {}
     for path, module in modules.items():
@@ -74,14 +74,14 @@ def _sequential(module: ModuleFact, modules: Mapping[str, ModuleFact]) -> Iterat
 
 @dataclass(frozen=True)
 class _Recorded:
-    """The calls of operators in one phase, by the module and the line of each."""
+    """The operator calls of one phase, by module and line."""
 
     profile: Profile
     phase: Phase
 
     @cached_property
     def _by_place(self) -> dict[tuple[str, int], list[OperatorShape]]:
-        """By module and line (0: any), in the first iteration that has any there; with the calls in order."""
+        """The calls in order by module and line (0: any line), from the first iteration with calls there."""
         trace = self.profile.trace
         found: dict[tuple[str, int], list[tuple[int, RecordKind, OperatorShape]]] = {}
         for record in trace.records:
@@ -94,17 +94,17 @@ class _Recorded:
             for each in {0, line}:
                 found.setdefault((trace.modules[record.module], each), []).append(call)
         return {
-            # On a GPU the kernel of an operator is recorded, too.
+            # On a GPU, an operator and its kernel are both recorded: only one kind counts.
             key: [shape for iteration, kind, shape in calls if (iteration, kind) == calls[0][:2]]
             for key, calls in found.items()
         }
 
     def calls(self, path: str, line: int, pattern: re.Pattern[str]) -> list[OperatorShape]:
-        """The calls of some operators, in order."""
+        """The calls of the operators that match a pattern, in order."""
         return [one for one in self._by_place.get((path, line), ()) if pattern.search(one.operator)]
 
     def ran(self, path: str) -> bool:
-        """True if anything of a module was recorded."""
+        """True if any work of a module was recorded."""
         return (path, 0) in self._by_place
 
 
@@ -128,7 +128,7 @@ class _Reader:
         self._format = "float32"
 
     def block(self) -> Block | None:
-        """The block; None where it has no term with a known size."""
+        """The block; None if it has no term with a known size."""
         if self._changes_in_place():
             return None
         calls = self._calls()
@@ -149,12 +149,12 @@ class _Reader:
         return Block(tuple(self._terms), operations, tuple(self._numbers), self._format, self._evaluating)
 
     def _module(self, value: Value) -> ModuleFact | None:
-        """The module of the library that makes a value."""
+        """The library module that computes a value, if any."""
         module = self._modules.get(f"{self._path}.{value.name}") if value.made is Made.CALLED else None
         return module if module is not None and module.library else None
 
     def _changes_in_place(self) -> bool:
-        """True if a module changes a value that is read again behind it."""
+        """True if a module changes a value in place that is read again later."""
         for index, value in enumerate(self._values):
             module = self._module(value)
             if module is None or not module.options.get("inplace"):
@@ -167,7 +167,7 @@ class _Reader:
     # Sizes.
 
     def _calls(self) -> dict[int, OperatorShape]:
-        """By value the call that made it; several on one line in the order in which they are written."""
+        """The call that computed each value; several calls on one line are matched in the order of the code."""
         found: dict[int, OperatorShape] = {}
         for kinds, pattern in (
             ((Made.PRODUCT, Made.LINEAR), _PRODUCTS),
@@ -189,7 +189,7 @@ class _Reader:
         return found
 
     def _learn_sizes(self, calls: Mapping[int, OperatorShape]) -> None:
-        """Sizes of the operands of recorded calls, and of those with dimensions exchanged."""
+        """Store the sizes of the operands of recorded calls, also before an exchange of dimensions."""
         for index, call in calls.items():
             value = self._values[index]
             operands = call.inputs
@@ -209,7 +209,7 @@ class _Reader:
     # Terms.
 
     def _followed(self, value: Value, call: OperatorShape | None) -> int | None:
-        """The term of a value; None where it is not followed."""
+        """The term of a value; None if the value is not modelled."""
         place = Place("", value.line, self._file, Op.LEAF)
         match value.made:
             case Made.CALLED:
@@ -260,7 +260,7 @@ class _Reader:
         return self._operation(Op.AFFINE, value.arguments, place, before=(bias,), after=(weight,))
 
     def _scaled(self, value: Value, call: OperatorShape | None, place: Place) -> int | None:
-        """Times a plain number: one that is written, or an attribute that is no tensor."""
+        """The term of a value times a plain number: a literal, or an attribute that is not a tensor."""
         arguments, text = value.arguments, value.name
         if len(arguments) == 2:
             if call is None or len(call.inputs) != 1:
@@ -285,7 +285,7 @@ class _Reader:
         after: tuple[int, ...] = (),
         numbers: tuple[int, ...] = (),
     ) -> int | None:
-        """A term of values, with other terms before and after them; None where a size is not known."""
+        """A term of values, with other terms before and after them; None if a size is not known."""
         if any(self._size(one) is None for one in arguments):
             return None
         children = (*before, *map(self._operand, arguments), *after)
@@ -302,7 +302,7 @@ class _Reader:
         return self._sizes.get(value)
 
     def _operand(self, value: int) -> int:
-        """The term of a value; a leaf where no term made it."""
+        """The term of a value; a leaf if no term computes it."""
         if value not in self._of_value:
             made = self._values[value]
             size = self._sizes[value]
@@ -315,13 +315,13 @@ class _Reader:
         return self._of_value[value]
 
     def _owner(self, name: str) -> ModuleFact:
-        """The module that an attribute is one of."""
+        """The module that owns an attribute."""
         front = name.rpartition(".")[0]
         own = self._modules[self._path]
         return self._modules.get(f"{self._path}.{front}", own) if front else own
 
     def _weight(self, value: int, size: Size) -> int:
-        """A leaf for a weight as it is multiplied by: a row of it belongs to each input."""
+        """A leaf for a weight in the form used by the product, with one row for each input."""
         name = self._values[value].name
         return self._parameter(size, name, self._owner(name).trainable)
 
@@ -336,7 +336,7 @@ class _Reader:
 
 
 def _operands(call: OperatorShape) -> tuple[Size, ...]:
-    """The two factors of a product, the second one as it is multiplied by."""
+    """The two factors of a product, the second in the form used by the product."""
     name = call.operator.rpartition("::")[2]
     matrices = call.inputs[1:3] if name in ("addmm", "baddbmm") else call.inputs[:2]
     if "linear" in name and len(matrices) == 2:
@@ -345,5 +345,5 @@ def _operands(call: OperatorShape) -> tuple[Size, ...]:
 
 
 def _wrong_rank(value: Value, size: Size) -> bool:
-    """True for ``.T`` and ``t()`` of anything else than a matrix."""
+    """True for ``.T`` and ``t()`` of a tensor that is not a matrix."""
     return value.dimensions == (0, 1) and len(size) != 2

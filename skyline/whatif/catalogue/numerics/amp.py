@@ -53,14 +53,14 @@ _FORMATS = {"bf16": BFLOAT16, "fp16": FLOAT16}
 _KEEP_WIDE_ON_CPU = re.compile(r"layer_norm|group_norm|rms_norm")
 """Operators that keep their inputs in float32 on a CPU, by autocast's lists."""
 _UNSCALE_BYTES = 8
-"""Each gradient is read, multiplied and written back in float32, and looked at for infinities on the way."""
+"""Bytes per gradient: it is read, multiplied and written back in float32, and checked for infinities on the way."""
 _UNSCALE_US = 10.0
 _EMULATES = f"this CPU emulates bf16: products take about {EMULATED_CPU.value:g} times as long"
 
 
 @dataclass(frozen=True, slots=True)
 class Amp(UsualWhatIf):
-    """Scales products, convolutions and attention of both passes, and what lies between them; adds the casts."""
+    """Scales products, convolutions and attention of both passes, and the operators between them; adds the casts."""
 
     name: str = "amp"
     semantics: Semantics = Semantics.NUMERICS
@@ -71,7 +71,7 @@ class Amp(UsualWhatIf):
         return f"automatic mixed precision with {_FORMATS.get(value, BFLOAT16)}"
 
     def detect(self, subject: Subject) -> Applicability:
-        """Applicable where products run in more than 16 bits; where bfloat16 is emulated as well, as a slowdown."""
+        """Applicable if products run in more than 16 bits; also if bfloat16 is emulated, as a slowdown."""
         values = _possible(subject)
         if not values:
             return Applicability.no(_lacking(subject))
@@ -82,7 +82,7 @@ class Amp(UsualWhatIf):
         return Applicability(True, values=values, default=values[0])
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
-        """Scale the work and add the casts; activations shrink by what they are kept for."""
+        """Scale the work and add the casts; activations shrink according to the operators that keep them."""
         possible = _possible(subject)
         if value not in possible:
             raise UsageError(
@@ -116,14 +116,14 @@ class Amp(UsualWhatIf):
 
 
 def _tried_spread(subject: Subject, target: str) -> float:
-    """The share by which tried iterations in a format are unsure; 0 where none were tried."""
+    """The relative uncertainty of tried iterations in a format; 0 if none were tried."""
     return 0.0 if subject.tried is None else subject.tried.spreads.get((subject.tried.threads, target), 0.0)
 
 
 def _changed(memory: Memory, kept: Interval, copies: float | None) -> Memory:
-    """Activations shrink; the 16-bit copies of what is multiplied with are kept until the forward pass ends.
+    """The memory with smaller activations, and with 16-bit copies of weights until the forward pass ends.
 
-    Where no activations are alive at the peak, neither are copies.
+    If no activations are alive at the peak, neither are copies.
     """
     all_weights = memory.parameters.value / 2
     likely = all_weights if copies is None else min(copies, all_weights)
@@ -133,11 +133,11 @@ def _changed(memory: Memory, kept: Interval, copies: float | None) -> Memory:
 
 
 def _kept_factor(subject: Subject, graph: Graph) -> Interval:
-    """Activations under autocast over those without: the inputs of products become half as large.
+    """The ratio of activations with autocast to those without: the inputs of products become half as large.
 
-    Tensors that norms, softmax and losses keep stay in float32. Without shapes a range.
+    Tensors that norms, softmax and losses keep stay in float32. Without shapes, the result is a fixed range.
     """
-    # Of a recorded GPU the operators have the shapes of all their tensors, and only some of the kernels.
+    # With a recorded GPU, operators have the shapes of all their tensors, but only some kernels do.
     predicted = subject.profile is not None and subject.profile.prediction is not None
     forward = select(graph, phase=Phase.FORWARD, kind=TaskKind.KERNEL if predicted else TaskKind.CPU)
     keeps_wide = KEEP_WIDE_ON_GPU if subject.on_gpu else _KEEP_WIDE_ON_CPU
@@ -165,9 +165,9 @@ def _activation(shape: OperatorShape) -> tuple[int, ...]:
 
 
 def _weight_copies_bytes(subject: Subject, graph: Graph) -> float | None:
-    """The 16-bit copies of the weights that an iteration multiplies with; None where no shapes tell.
+    """The bytes of 16-bit copies of the weights that an iteration multiplies with; None if shapes are unknown.
 
-    Tables that are looked up and scales of norms stay as they are.
+    Embedding tables and scales of norms stay as they are.
     """
     heavy = heavy_tasks(subject, graph)
     forward = heavy[has_weight(subject, graph, heavy)]
@@ -180,7 +180,7 @@ def _weight_copies_bytes(subject: Subject, graph: Graph) -> float | None:
 
 
 def _unscaled(subject: Subject, graph: Graph) -> Graph:
-    """With a pass over all gradients before each step, for which the script waits, and the host's calls for it."""
+    """The graph with a pass over all gradients before each step, the script's wait for it, and its host calls."""
     tasks = graph.tasks
     streams = tasks.lane[launches(graph).target]
     if not len(streams):
@@ -202,8 +202,8 @@ def _unscaled(subject: Subject, graph: Graph) -> Graph:
         waits.append(Dependency(len(graph) + len(work), first, Cause.SYNC))
         gaps[before] += scaler_us
         work.append(InsertedGpuWork(made, _unscale_us(subject), int(before)))
-    # A recording of a script that runs ahead would wait for work of steps before it; what a settled step takes
-    # is then the stream's time in any case.
+    # In the recording of a script that runs ahead, the wait would be for work of earlier steps. A steady step
+    # then takes the stream's time in any case.
     if not work:
         return graph
     waited = () if subject.gpu_lags else waits
@@ -218,7 +218,7 @@ def _unscale_us(subject: Subject) -> float:
 
 
 def _assumptions(subject: Subject, value: str) -> tuple[Provenance, tuple[str, ...]]:
-    """Where the answer comes from, and what it takes for granted."""
+    """The provenance of the answer, and its assumptions."""
     if not subject.on_gpu:
         return _assumptions_on_cpu(subject, value)
     sized = gpu(subject) is not None and subject.profile is not None
@@ -256,7 +256,7 @@ def _assumptions_on_cpu(subject: Subject, value: str) -> tuple[Provenance, tuple
 
 
 def _possible(subject: Subject) -> tuple[str, ...]:
-    """The formats that the processor computes in; bf16 on a CPU that has to emulate it, too."""
+    """The formats that the GPU or CPU computes in, including emulated bf16 on a CPU."""
     if not subject.on_gpu:
         features = subject.cpu_features
         if features is None:

@@ -1,4 +1,4 @@
-"""Products under autocast, and the casts that it inserts: how many, of how many numbers, and what their calls cost."""
+"""Products under autocast, and the casts that it inserts: their count, their numbers, and the cost of their calls."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _MOST_CALL_US = Constant.at(
     5.0, "an assumption: where all recorded operators compute more than nothing, a small one takes no longer"
 )
 _TO_FLOAT32 = re.compile(r"aten::\w*(loss|cross_entropy|kl_div)|aten::(cdist|prod|grid_sampler|avg_pool3d)")
-"""Operators whose inputs autocast brings to float32 on a CPU (PyTorch, "CPU Ops that can autocast to float32")."""
+"""Operators whose inputs autocast casts to float32 on a CPU (PyTorch, "CPU Ops that can autocast to float32")."""
 _BACK = Constant.at(
     2.0, "products of a backward pass for each of the forward one: of the input and of the weight"
 )
@@ -56,12 +56,12 @@ _PASSES_ON = frozenset({
     "", "view", "_unsafe_view", "reshape", "flatten", "transpose", "permute", "contiguous", "unsqueeze", "squeeze",
     "expand", "split", "chunk", "slice", "select", "t", "detach", "dropout", "clone", "add_",
 })  # fmt: skip
-"""Operators whose result has the format of their input, and Python between the operators."""
+"""Operators whose result has the format of their input; the empty name is Python between operators."""
 _STAYS_NARROW = frozenset({
     "batch_norm", "relu", "relu_", "gelu", "silu", "sigmoid", "tanh", "leaky_relu", "hardtanh", "softmax", "mean",
     "max_pool2d", "avg_pool2d", "adaptive_avg_pool2d", "max_pool1d",
 })  # fmt: skip
-"""Operators that autocast on a CPU leaves in 16 bits behind a product."""
+"""Operators that autocast on a CPU leaves in 16 bits after a product."""
 KEEP_WIDE_ON_GPU = re.compile(r"softmax|layer_norm|group_norm|rms_norm|loss|aten::pow")
 KEEP_NARROW = re.compile(r"relu|gelu|silu|sigmoid|tanh|dropout|pool|batch_norm|softmax")
 """Operators that keep their inputs in float32 on a GPU, or in 16 bits on either device, by autocast's lists. Batch
@@ -70,8 +70,8 @@ CAST_BYTES = Constant.at(6, "4 bytes are read and 2 written for each number, or 
 _OF_ACTIVATIONS = re.compile(r"bmm|matmul|einsum|attention|flash|fmha", re.IGNORECASE)
 _PRODUCTS = (WorkClass.MATMUL, WorkClass.CONVOLUTION)
 USUAL_CASTS = {Phase.FORWARD: 2.0, Phase.BACKWARD: 1.0}
-"""Casts for each kernel of a product with a weight, where no shapes tell: a weight and its bias or, often enough, an
-input; on the way back the gradient of one of them."""
+"""Casts for each kernel of a product with a weight if shapes are unknown: a weight, and its bias or often an
+input; in the backward pass, the gradient of one of them."""
 _OF_TWO_ACTIVATIONS = ("aten::bmm", "aten::baddbmm", "aten::matmul", "aten::einsum")
 _OWN_LAUNCHES = Constant.at(
     10.0,
@@ -91,14 +91,14 @@ _BESIDE_BIAS = ("aten::addmm", "aten::baddbmm")
 
 
 def heavy_tasks(subject: Subject, graph: Graph) -> Indices:
-    """Work of matrix units in the passes over the model: kernels with a GPU, operators without one."""
+    """The work of matrix units in the passes over the model: kernels with a GPU, operators without one."""
     if subject.on_gpu:
         return recorded(subject, graph, select(graph, work=HEAVY, phase=PASSES, kind=TaskKind.KERNEL))
     return select(graph, work=HEAVY, phase=PASSES, kind=TaskKind.CPU)
 
 
 def recorded(subject: Subject, graph: Graph, chosen: Indices) -> Indices:
-    """Without what a CUDA graph did in pauses that a trace shows: nobody recorded it."""
+    """The chosen tasks without the work of CUDA graphs in pauses of a trace, which was not recorded."""
     if subject.recording is None:
         return chosen
     origin = np.maximum(graph.tasks.origin[chosen], 0)
@@ -107,12 +107,12 @@ def recorded(subject: Subject, graph: Graph, chosen: Indices) -> Indices:
 
 @lru_cache(maxsize=1 << 12)
 def of_activations(name: str) -> bool:
-    """True if a product of this name is one of two activations."""
+    """True if a product of this name multiplies two activations."""
     return _OF_ACTIVATIONS.search(name) is not None
 
 
 def has_weight(subject: Subject, graph: Graph, heavy: Indices) -> Flags:
-    """Flags of products with a parameter: products of two activations have none."""
+    """Flags of products with a parameter; products of two activations have none."""
     if subject.profile is None:
         # A trace has many products of few names.
         return ~graph.tasks.named(of_activations)[heavy]
@@ -123,10 +123,10 @@ def has_weight(subject: Subject, graph: Graph, heavy: Indices) -> Flags:
 
 
 def wide_inputs(graph: Graph, products: Indices, operators: Flags | None = None) -> list[bool]:
-    """Flags of forward products whose input is in float32 under autocast: no operator before it leaves 16 bits.
+    """Flags of forward products with a float32 input under autocast: no operator before it returns 16 bits.
 
-    ``operators`` are flags of the tasks to look at, None for all: a GPU's kernels and launches lie between them, and
-    cut an operator into several tasks.
+    ``operators`` flags the tasks to consider, None for all: a GPU's kernels and launches lie between
+    operators, and split an operator into several tasks.
     """
     order = np.arange(len(graph)) if operators is None else np.flatnonzero(operators)
     tasks, found = graph.tasks, list[bool]()
@@ -144,9 +144,9 @@ def wide_inputs(graph: Graph, products: Indices, operators: Flags | None = None)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Casts:
-    """By operator, the casts that it needs: how many are called, and how many numbers of the recorded batch they read.
+    """The casts that each operator needs: the number of calls, and the numbers of the recorded batch that they read.
 
-    ``weights`` are the numbers among these that do not grow with the batch.
+    ``weights`` counts the numbers that do not grow with the batch.
     """
 
     calls: Times
@@ -158,17 +158,17 @@ class Casts:
         return Casts(self.calls[chosen], self.numbers[chosen], self.weights[chosen])
 
     def bytes_read(self, each: float, larger: float) -> Times:
-        """With so many bytes for each number, in a batch so much larger."""
+        """The bytes read, with ``each`` bytes per number, in a batch ``larger`` times as large."""
         return each * (self.weights + larger * (self.numbers - self.weights))
 
 
 def casts_of(subject: Subject, graph: Graph, products: Indices) -> Casts:
-    """The casts that products need, both ways.
+    """The casts that products need, in both passes.
 
-    Autocast casts the weights of a module once between entering and leaving, if they are trained, however often the
-    module is called (PyTorch keeps the copies of leaf tensors that require gradients); others in each call. It casts an
-    input in each call where it is in float32. The way back casts the gradient of each: shared out among all products
-    there, as which is whose is not seen.
+    Autocast casts trained weights of a module once between entering and leaving, however often the module is
+    called (PyTorch keeps the copies of leaf tensors that require gradients). It casts other weights, and
+    inputs in float32, in each call. The backward pass casts the gradient of each. These casts are spread over
+    all products there, because their assignment is not recorded.
     """
     calls, numbers, weights = (np.zeros(len(products)) for _ in range(3))
     forward = graph.tasks.phase[products] == PHASE[Phase.FORWARD]
@@ -195,7 +195,7 @@ def casts_of(subject: Subject, graph: Graph, products: Indices) -> Casts:
 
 
 def casts_to_float32(subject: Subject, graph: Graph) -> tuple[Indices, Casts]:
-    """Operators that compute in float32 behind products, such as losses, and the casts of what these left."""
+    """The operators that compute in float32 after products, such as losses, and the casts of the products' results."""
     chosen = select(graph, phase=Phase.FORWARD, kind=TaskKind.CPU, lane=subject.lane)
     chosen = chosen[graph.tasks.named(_TO_FLOAT32.match)[chosen]]
     chosen = chosen[~np.array(wide_inputs(graph, chosen), np.bool_)]
@@ -207,9 +207,9 @@ def casts_to_float32(subject: Subject, graph: Graph) -> tuple[Indices, Casts]:
 
 
 def small_operator_us(subject: Subject, phase: Phase) -> float:
-    """Time of an operator of this pass that computes next to nothing, with the way to the next one.
+    """The time in µs of an operator of this pass that computes next to nothing, with the gap to the next one.
 
-    Where all operators of one pass compute more, those of the other tell it.
+    If all operators of one pass compute more, the other pass is used.
     """
     passes = (phase, *(one for one in PASSES if one is not phase))
     known = (call_us(subject, subject.operators, one) for one in passes)
@@ -217,7 +217,7 @@ def small_operator_us(subject: Subject, phase: Phase) -> float:
 
 
 def further_call_us(subject: Subject, graph: Graph, products: Indices, larger: float, end: str) -> Times:
-    """By product, how much longer its call takes in 16 bits, where oneDNN takes over from another library."""
+    """The additional time of each product's call in 16 bits, in µs, if oneDNN replaces another library."""
     found = np.zeros(len(products))
     plain = graph.tasks.work[products] == WORK[WorkClass.MATMUL]
     forward = graph.tasks.phase[products] == PHASE[Phase.FORWARD]
@@ -226,7 +226,7 @@ def further_call_us(subject: Subject, graph: Graph, products: Indices, larger: f
         found[place] = shape is None or not shape.flops or larger * shape.flops / 2 > _ONE_DNN_FROM.value
     back = plain & ~forward
     if back.any():
-        # Which product of the forward pass a node belongs to is not seen.
+        # The forward product of a backward node is not recorded.
         found[back] = _BACK.value * found.sum() / np.count_nonzero(back) if len(places) else _BACK.value
     return found * getattr(_ONE_DNN, end) * small_operator_us(subject, Phase.FORWARD)
 
@@ -234,10 +234,10 @@ def further_call_us(subject: Subject, graph: Graph, products: Indices, larger: f
 def calls_apart(
     subject: Subject, before: Graph, after: Graph, seen: Flags, casts: Casts, products: Indices
 ) -> Graph:
-    """The graph with the calls of casts as time of the host, where operators were seen to take longer with their casts.
+    """The graph with the calls of casts as host time, for operators that were measured together with their casts.
 
-    A compiler of the model takes the calls out. No more becomes the host's than these operators took longer.
-    ``casts`` are those of ``products`` among the ``seen`` tasks.
+    A compiler of the model removes these calls. The moved time is at most the measured additional time of
+    these operators. ``casts`` are the casts of ``products`` among the ``seen`` tasks.
     """
     durations, gaps = after.durations.copy(), after.gaps.copy()
     for phase in PASSES:
@@ -265,16 +265,17 @@ def _operands(
     if name in _BESIDE_BIAS:
         return [sizes[0], *sizes[2:]], sizes[1:2]
     if name in ("aten::mm", "aten::matmul"):
-        # Either side may be the parameter: a batch has more numbers than a weight, or as many.
+        # Either side may be the parameter: the batch is assumed to have at least as many numbers as the
+        # weight.
         kept = min((1, 0), key=lambda place: prod(sizes[place]))
         return [sizes[kept]], [sizes[1 - kept]]
     return sizes[1:], sizes[:1]
 
 
 def _widened(subject: Subject, graph: Graph, facts: dict[str, ModuleFact]) -> Flags:
-    """By module, whether it adds a parameter of its own in float32, which a sum of both formats takes.
+    """Flags of modules that add their own float32 parameter, which makes the sum float32.
 
-    PyTorch's own layers add theirs within the product. The last flag is for work of no module.
+    PyTorch's own layers add their parameter within the product. The last flag is for work outside of modules.
     """
     modules = graph.structure.modules
     written = np.array(
@@ -296,10 +297,11 @@ def _widened(subject: Subject, graph: Graph, facts: dict[str, ModuleFact]) -> Fl
 
 
 def cast_calls(subject: Subject, graph: Graph, weighted: Indices) -> Mapping[Phase, float]:
-    """Casts that the host calls for each kernel of a product with a weight, by pass.
+    """The number of casts that the host calls for each kernel of a product with a weight, by pass.
 
-    Autocast casts each parameter of a product once, and its input where an operator before it leaves float32. The way
-    back casts the gradient of each. Shapes of the forward calls tell the parameters: all inputs but one.
+    Autocast casts each parameter of a product once, and its input if the operator before it returns float32.
+    The backward pass casts the gradient of each. The shapes of the forward calls show the parameters: all
+    inputs but one.
     """
     forward = select(graph, phase=Phase.FORWARD, kind=TaskKind.CPU, work=_PRODUCTS)
     forward = forward[~graph.tasks.named(_OF_TWO_ACTIVATIONS.__contains__)[forward]]
@@ -316,9 +318,9 @@ def cast_calls(subject: Subject, graph: Graph, weighted: Indices) -> Mapping[Pha
 
 
 def launch_call_us(graph: Graph) -> float:
-    """The host's time for one more kernel that an operator calls itself: the median from launch to launch.
+    """The host's time in µs for one more kernel called by an operator: the median time from launch to launch.
 
-    Python between the operators does not count: it calls no cast.
+    Python between the operators does not count, because it calls no casts.
     """
     tasks = graph.tasks
     calls = np.unique(launches(graph).source)
@@ -333,7 +335,7 @@ def launch_call_us(graph: Graph) -> float:
 
 
 def scaler_call_us(subject: Subject, graph: Graph) -> float:
-    """The host's time in a ``GradScaler`` from the backward pass to its wait: calls, and a look at each gradient."""
+    """The host's time in µs in a ``GradScaler`` from the backward pass to its wait: calls, and a check per gradient."""
     tensors = (
         sum(one.tensor_count for one in subject.profile.optimizers) if subject.profile is not None else 0
     )

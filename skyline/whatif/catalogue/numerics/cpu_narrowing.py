@@ -1,4 +1,4 @@
-"""The effect of autocast on each operator of a CPU, as it was tried or as is usual, and the casts between formats."""
+"""The effect of autocast on each CPU operator, from trials or typical factors, and the casts between formats."""
 
 from __future__ import annotations
 
@@ -66,9 +66,9 @@ _CPU_LIGHT = {
     "aten::gelu": Constant(0.55, 0.5, 1.0, _WITHIN, EXAMPLES, XEON),
     "GeluBackward0": Constant(0.7, 0.6, 1.0, _WITHIN, EXAMPLES, XEON),
 }
-"""With their tensors in a cache most of these take as long as before; batch normalization is faster anyway."""
+"""With their tensors in a cache, most of these take as long as before; batch normalization is still faster."""
 _CPU_LIGHT_FROM = 1 << 19
-"""Numbers in such a tensor: two megabytes in float32."""
+"""The least count of numbers in such a large tensor: two megabytes in float32."""
 _TRIED = Constant(
     1.0, 0.8, 1.25, "an assumption: within a script tensors are in other caches than when tried by itself"
 )
@@ -81,10 +81,10 @@ _STANDING = {
     (WorkClass.CONVOLUTION, False): 0.25,
     (WorkClass.CONVOLUTION, True): 0.05,
 }
-"""By class and whether backward, the share of the time in 16 bits that does not grow with the batch: each call casts a
-weight and lays it out again. Products of two activations have no weight, and their share is 0. With four times the
-batch, products took 0.66 to 0.76 times the time that one factor predicts; with a quarter, convolutions took 1.75 times,
-backward 1.1 times. Elementwise operators keep their factor."""
+"""The share of the time in 16 bits that does not grow with the batch, by class and pass (True: backward):
+each call casts a weight and changes its layout. Products of two activations have no weight, and their share
+is 0. With four times the batch, products took 0.66 to 0.76 times the time that one factor predicts; with a
+quarter, convolutions took 1.75 times, backward 1.1 times. Elementwise operators keep their factor."""
 _MOST_LARGER = 8.0
 EMULATED_CPU = Constant(
     2.3,
@@ -98,7 +98,7 @@ EMULATED_CPU = Constant(
 def narrowed_on_cpu(
     subject: Subject, graph: Graph, target: str, larger: float = 1.0
 ) -> tuple[Graph, Graph, Graph]:
-    """The graph of a CPU under autocast, of a batch so much larger: the likely one, the best and the worst case."""
+    """The graph of a CPU under autocast, in a batch ``larger`` times as large: likely, best and worst case."""
     everything = heavy_tasks(subject, graph)
     in_place = iteration_factors(subject, graph, target, larger)
     seen = np.isfinite(in_place)
@@ -122,7 +122,7 @@ def narrowed_on_cpu(
 
 
 def emulated(features: tuple[str, ...]) -> bool:
-    """True if a CPU with these instruction sets has none for bfloat16."""
+    """True if a CPU with these instruction sets has no instructions for bfloat16."""
     return not any(feature in features for feature in ("amx_bf16", "avx512_bf16"))
 
 
@@ -135,7 +135,7 @@ def _as_usual(
     end: str,
     larger: float,
 ) -> Graph:
-    """With products as they were tried by themselves, or as they are usual, without their casts."""
+    """The graph with products by separate trials or by typical factors, without their casts."""
     profile = subject.profile
     slow = profile is not None and emulated(profile.environment.cpu_features)
     factor: float = getattr(EMULATED_CPU if slow else NATIVE_CPU, end)
@@ -163,7 +163,7 @@ def _as_usual(
 
 
 def _called_us(subject: Subject, graph: Graph, products: Indices) -> Times:
-    """By product, the part of its time that is its call, which another format does not make shorter."""
+    """The call time of each product in µs, which another format does not shorten."""
     found = np.zeros(len(products))
     for phase in PASSES:
         of_phase = graph.tasks.phase[products] == PHASE[phase]
@@ -182,9 +182,9 @@ def _with_casts(
     larger: float,
     back: Indices | None = None,
 ) -> Graph:
-    """With the casts of operators: their bytes as time of these, and their calls as time of the host.
+    """The graph with the casts of operators: their bytes as time of the operators, their calls as host time.
 
-    ``back`` are products, of which those of the backward pass take the same casts on the way back.
+    ``back`` are products; those in the backward pass get the same casts for the gradients.
     """
     durations, gaps = graph.durations.copy(), graph.gaps.copy()
     forward = graph.tasks.phase[chosen] == PHASE[Phase.FORWARD]
@@ -201,7 +201,7 @@ def _with_casts(
 
 
 def _in_place(graph: Graph, factors: Times, pythons: Times, sure: float) -> Graph:
-    """Times tried in the script's own iterations, on top of those computed for other tasks."""
+    """The graph with times from the script's own tried iterations; other tasks keep their computed times."""
     known = np.isfinite(factors)
     durations = graph.durations.copy()
     durations[known] *= factors[known] * sure
@@ -209,7 +209,7 @@ def _in_place(graph: Graph, factors: Times, pythons: Times, sure: float) -> Grap
 
 
 def _light_on_cpu(subject: Subject, graph: Graph, larger: float) -> Indices:
-    """Operators of the passes that have a factor of their own, on large tensors."""
+    """The operators of the passes that have their own factor, on large tensors."""
     chosen = select(graph, phase=PASSES, kind=TaskKind.CPU)
     chosen = chosen[graph.tasks.named(_CPU_LIGHT.__contains__)[chosen]]
     known = shapes(subject, graph, chosen)
@@ -218,7 +218,7 @@ def _light_on_cpu(subject: Subject, graph: Graph, larger: float) -> Indices:
 
 
 def _attention_rows(subject: Subject, graph: Graph, tasks: Indices) -> npt.NDArray[np.float64]:
-    """By task, how many positions all heads have; those of long sequences count for less."""
+    """The number of positions in all heads by task; positions of long sequences count for less."""
     rows = np.zeros(len(tasks))
     for place, shape in enumerate(shapes(subject, graph, tasks)):
         sizes = next((one for one in shape.inputs if len(one) > 2), None) if shape is not None else None
@@ -228,9 +228,9 @@ def _attention_rows(subject: Subject, graph: Graph, tasks: Indices) -> npt.NDArr
 
 
 def tried_factors(subject: Subject, graph: Graph, heavy: Indices, larger: float = 1.0) -> Times:
-    """Time of each chosen task in bfloat16 over that in float32; not a number where no such product was tried.
+    """The ratio of each chosen task's time in bfloat16 to that in float32; NaN if no such product was tried.
 
-    The batch is ``larger`` times the one that was tried, and its gain differs.
+    The batch is ``larger`` times the tried one, and its gain differs.
     """
     tried = tried_products(subject, graph, heavy)
     found = np.array([np.nan if one is None else one[1].narrowing for one in tried], np.float64)
@@ -238,9 +238,9 @@ def tried_factors(subject: Subject, graph: Graph, heavy: Indices, larger: float 
 
 
 def iteration_factors(subject: Subject, graph: Graph, target: str, larger: float = 1.0) -> Times:
-    """By task, its time in iterations under autocast over that without, casts included.
+    """The ratio of each task's time in iterations with autocast to that without, including casts.
 
-    Not a number where no iterations were tried, and for tasks that a change has put in the place of others.
+    NaN if no iterations were tried, and for tasks that a change has put in the place of others.
     """
     found = np.full(len(graph), np.nan)
     if (tried := subject.tried) is None:
@@ -252,7 +252,7 @@ def iteration_factors(subject: Subject, graph: Graph, target: str, larger: float
 
 
 def python_factors(subject: Subject, graph: Graph, target: str) -> Times:
-    """By task, the time of Python behind it under autocast over that without; 1 where no iterations were tried."""
+    """The ratio of Python time after each task with autocast to that without; 1 if no iterations were tried."""
     if (tried := subject.tried) is None:
         return np.ones(len(graph))
     return tried.python_factors(graph, tried.standing, (tried.threads, target))
@@ -262,7 +262,7 @@ def _of_larger(graph: Graph, tasks: Indices, factors: Times, larger: float) -> T
     grown = min(_MOST_LARGER, max(1 / _MOST_LARGER, larger))
     standing = np.zeros(len(tasks))
     works = graph.tasks.work[tasks]
-    # Forward operators run on the way back as well, where they are computed again.
+    # Forward operators also run in the backward pass if they are recomputed.
     nodes = graph.tasks.named(lambda name: "Backward" in name)[tasks]
     weighted = ~graph.tasks.named(of_activations)[tasks]
     for (kind, is_node), share in _STANDING.items():

@@ -35,8 +35,8 @@ _WIDE = re.compile(
     r"softmax|layer_?norm|group_?norm|loss|nll|embedding|index|nccl|reduce|sum|pow|rsqrt|cumsum|memset|fill|zero|to_copy",
     re.IGNORECASE,
 )
-"""Work that stays as wide as it is: the float32 list of autocast (PyTorch, automatic mixed precision, "ops that
-autocast to float32"), lookups in float32 tables, gradients that are exchanged, and what has no input."""
+"""Work that stays in float32: the float32 list of autocast (PyTorch, automatic mixed precision, "ops that
+autocast to float32"), lookups in float32 tables, exchanged gradients, and work without inputs."""
 _WIDE_NORM = re.compile(r"layer_?norm|group_?norm|rms_?norm", re.IGNORECASE)
 _ELEMENTWISE = re.compile(r"aten::(add|sub|mul|div)_?")
 LIGHT = Constant(
@@ -64,9 +64,10 @@ _CONVERSIONS = Constant.at(
 def narrowed_on_gpu(
     subject: Subject, graph: Graph, target: str, *, converted: bool = False
 ) -> tuple[Graph, Graph, Graph]:
-    """The graph of a GPU under autocast: the likely one, the best and the worst case.
+    """The graph of a GPU under autocast: likely, best and worst case.
 
-    ``converted``: convolutions have images brought into the layout of the GPU's matrix units, and back.
+    With ``converted``, images are converted to the layout of the GPU's matrix units for convolutions, and
+    back.
     """
     heavy = heavy_tasks(subject, graph)
     light = _light(subject, graph)
@@ -99,9 +100,10 @@ def narrowed_on_gpu(
 def _as_predicted(
     subject: Subject, graph: Graph, heavy: Indices, light: Indices, target: str
 ) -> tuple[Graph, Graph, Graph] | None:
-    """The graph with every kernel as the predictor has it in a step under autocast; None where nothing is predicted.
+    """The graph with every kernel's predicted time in a step under autocast; None without a prediction.
 
-    ``heavy`` kernels are in the target format, ``light`` ones where their inputs are, and others stay as wide.
+    ``heavy`` kernels are in the target format, ``light`` ones only if their inputs are, and others stay in
+    float32.
     """
     known = PredictedKernels.of(subject, graph)
     if known is None:
@@ -115,7 +117,7 @@ def _as_predicted(
         changed if is_product else shape
         for shape, changed, is_product in zip(known.shapes, narrow, is_heavy, strict=True)
     ]
-    # Asked together: predictors tell a step with products in 16 bits as a whole.
+    # Predicted together: predictors recognize a 16-bit step as a whole by its products.
     count = len(narrow)
     both = known.factors([*known.shapes, *known.shapes], [*narrow, *wide])
     some_wide = any(_WIDE_NORM.search(shape.operator) for shape in known.shapes)
@@ -133,10 +135,10 @@ def _as_predicted(
 
 
 def _narrow_part(subject: Subject, graph: Graph) -> float:
-    """The part of the elements between products that have 16 bits under autocast, by forward operators.
+    """The share of elements between products that have 16 bits under autocast, by forward operators.
 
-    A sum of numbers in 16 and 32 bits has 32. Where norms are computed in float32, sums and products element by element
-    therefore stay as wide. 1 where no shapes tell.
+    A sum of numbers in 16 and 32 bits has 32 bits. Therefore, if norms are computed in float32, elementwise
+    sums and products stay in float32. 1 if shapes are unknown.
     """
     forward = select(graph, phase=Phase.FORWARD, kind=TaskKind.CPU, work=WorkClass.OTHER)
     codes: list[int] = graph.tasks.name[forward].tolist()
@@ -183,7 +185,7 @@ def _on_gpu(
 
 
 def _least_part(subject: Subject, graph: Graph, light: Indices) -> Times:
-    """The part of a kernel's time in which half of its bytes move at the bandwidth of the data sheet."""
+    """The share of a kernel's time in which half of its bytes move at the bandwidth of the data sheet."""
     spec = gpu(subject)
     if spec is None:
         return np.zeros(len(light))
@@ -196,7 +198,7 @@ def _least_part(subject: Subject, graph: Graph, light: Indices) -> Times:
 def _conversions_us(
     subject: Subject, graph: Graph, images: Indices, light: Indices
 ) -> npt.NDArray[np.float64]:
-    """Time to read and write the two largest tensors of each convolution once, in another layout."""
+    """The time in µs to read and write the two largest tensors of each convolution once, in another layout."""
     rate = gpu_bytes_per_us(subject)
     between = _CONVERSIONS.value * float(graph.durations[light].mean()) if len(light) else 0.0
     found = np.full(len(images), between)
@@ -226,7 +228,7 @@ def _cast_us(subject: Subject, graph: Graph, weighted: Indices) -> npt.NDArray[n
 
 
 def _cast_elements(subject: Subject, graph: Graph, weighted: Indices) -> npt.NDArray[np.float64]:
-    """Of the weight, and of every other input: half of them are results of products and 16 bits wide already."""
+    """The elements to cast: each product's weight, and half of its input, as half of all inputs have 16 bits."""
     if subject.profile is None:
         return np.zeros(len(weighted))
     found: list[float] = []

@@ -47,7 +47,7 @@ class Tf32(UsualWhatIf):
     stage: Stage = Stage.PRECISION
 
     def detect(self, subject: Subject) -> Applicability:
-        """Applicable to float32 products on a GPU whose matrix units take TF32."""
+        """Applicable to float32 products on a GPU whose matrix units support TF32."""
         reason = _lacking(subject)
         if reason:
             return Applicability.no(reason)
@@ -65,7 +65,7 @@ class Tf32(UsualWhatIf):
         return Applicability(True)
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
-        """Scale the products that are in float32; they launch as before."""
+        """Scale the products that are in float32; their launches stay as they are."""
         if scenario.product_format in NARROW:
             return replace(scenario, assumptions=(*scenario.assumptions, _NARROWED))
         graph = scenario.graph
@@ -87,7 +87,7 @@ def _plain(subject: Subject, graph: Graph) -> Indices:
 
 
 def _lacking(subject: Subject) -> str:
-    """Why the hardware cannot do it; empty where it can, or may."""
+    """The reason why the hardware cannot do it; empty if it can, or may."""
     if not subject.on_gpu:
         return "TF32 is a format of NVIDIA GPUs, and nothing ran on one"
     spec, version = gpu(subject), capability(subject)

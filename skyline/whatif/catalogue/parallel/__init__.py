@@ -1,1 +1,1 @@
-"""What-ifs about the exchange between processes that train together."""
+"""What-ifs about training on several processes or devices."""

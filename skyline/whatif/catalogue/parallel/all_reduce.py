@@ -1,4 +1,4 @@
-"""The cost of adding up gradients over the ranks of a job, and the buckets that they are gathered into."""
+"""The cost of adding up gradients over the ranks of a job, and the buckets that gradients are gathered into."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ DEFAULT_CAP_MB = 25.0
 """Default of ``bucket_cap_mb`` of ``DistributedDataParallel``."""
 _FIRST_BUCKET = MIB
 _LATENCY_US = {"gloo": 60.0, "nccl": 8.0}
-"""One message of a ring, with nothing in it."""
+"""The latency in µs of one empty message in a ring."""
 _SLOWEST, _FASTEST = 10.0, 1e5
-"""Bytes per µs that a link may carry: 10 MB/s, as of an Ethernet of 100 Mbit/s, to 100 GB/s."""
+"""Bounds of the bytes per µs of a link: 10 MB/s, as with 100 Mbit/s Ethernet, to 100 GB/s."""
 _HALVINGS = 60
 
 
@@ -30,25 +30,25 @@ class Link:
     bytes_per_us: float
 
     def all_reduce_us(self, size_bytes: float) -> float:
-        """Time of one all-reduce."""
+        """The time of one all-reduce, in µs."""
         return self.fixed_us + 2 * (self.ranks - 1) / self.ranks * size_bytes / self.bytes_per_us
 
     @property
     def fixed_us(self) -> float:
-        """The part of it that does not shrink with the data."""
+        """The part of an all-reduce's time that does not depend on the data, in µs."""
         return 2 * (self.ranks - 1) * self.latency_us
 
 
 def latency_us(backend: str) -> float:
-    """Of one message; what is not known takes as long as with gloo."""
+    """The latency of one message in µs; an unknown backend takes as long as gloo."""
     return _LATENCY_US.get(backend, _LATENCY_US["gloo"])
 
 
 def buckets_of(sizes: Sequence[float], cap_mb: float) -> list[tuple[int, int]]:
-    """Which gradients travel together: first and last of each bucket, in the order in which they arrive.
+    """The first and the last gradient of each bucket, in the order in which gradients arrive.
 
-    A bucket is closed by the gradient that makes it as large as its limit. With the default cap the first bucket's
-    limit is 1 MiB, so that the exchange begins early; with a cap that is given it is the cap
+    A bucket is closed by the gradient that makes it as large as its limit. With the default cap, the limit of
+    the first bucket is 1 MiB, so that the exchange begins early; with an explicit cap, it is the cap
     (``torch.nn.parallel.DistributedDataParallel``).
     """
     cap = cap_mb * MIB
@@ -66,11 +66,11 @@ def buckets_of(sizes: Sequence[float], cap_mb: float) -> list[tuple[int, int]]:
 
 
 def waiting_us(link: Link, ready_us: Sequence[float], sizes: Sequence[float], *, shared: bool) -> float:
-    """The wait of the script behind its last gradient for buckets that became ready at these times.
+    """The wait of the script after its last gradient, in µs, for buckets that became ready at these times.
 
-    With cores to spare, buckets are exchanged one after another while gradients are still being made. Where
-    computing and exchanging share a core, each gets half of it until the last gradient is there; the rest of the
-    exchange comes after.
+    With free cores, buckets are exchanged one after another while gradients are still computed. If computing
+    and exchanging share a core, each gets half of it until the last gradient is ready; the rest of the
+    exchange follows.
     """
     took = [link.all_reduce_us(size) for size in sizes]
     if shared:
@@ -83,13 +83,13 @@ def waiting_us(link: Link, ready_us: Sequence[float], sizes: Sequence[float], *,
 
 
 def stolen_us(link: Link, ready_us: Sequence[float], sizes: Sequence[float]) -> float:
-    """The part of the time between the first and the last bucket that went into exchanging, on a shared core."""
+    """The time in µs between the first and the last bucket that went into exchanging, on a shared core."""
     early = sum(link.all_reduce_us(size) for size in sizes[:-1])
     return min(early, (ready_us[-1] - ready_us[0]) / 2)
 
 
 def fitted(ranks: int, message_us: float, waited_us: float, waits: Callable[[Link], float]) -> Link:
-    """The link with which the script waits as long as it did; the fastest or slowest believable one else."""
+    """The link that reproduces the script's wait; otherwise the fastest or slowest plausible link."""
     slow, fast = _SLOWEST, _FASTEST
     for _ in range(_HALVINGS):
         middle = (slow * fast) ** 0.5

@@ -27,7 +27,7 @@ from skyline.whatif.subject import Memory
 class DataParallel(BetweenWorkers):
     """Adds the all-reduce of each bucket of gradients as soon as the bucket is ready, as DistributedDataParallel does.
 
-    Daydream (Zhu, Phanishayee, Pekhimenko, USENIX ATC 2020), section 5.1. The batch of each worker stays.
+    Daydream (Zhu, Phanishayee, Pekhimenko, USENIX ATC 2020), section 5.1. Each worker keeps the batch size.
     """
 
     name: str = "data_parallel"
@@ -78,7 +78,7 @@ def _exchanged(subject: Subject, graph: Graph, workers: Workers, reached: float)
 def with_all_reduces(subject: Subject, graph: Graph, link: Link, cap_mb: float, lane: str) -> Graph:
     """The graph with an all-reduce for each bucket of gradients up to ``cap_mb``, on a lane of their own.
 
-    A bucket leaves when the last task of its last gradient has run; the update waits for the last bucket.
+    A bucket is sent when the last task of its last gradient has run; the update waits for the last bucket.
     """
     insertions: list[Insertion] = []
     waits: list[Dependency] = []

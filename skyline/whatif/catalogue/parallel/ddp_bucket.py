@@ -38,7 +38,7 @@ class DdpBucket(UsualWhatIf):
         return f"exchange gradients in buckets of {value or 'another'} MB"
 
     def detect(self, subject: Subject) -> Applicability:
-        """Applicable where replicas exchange gradients, and buckets could be cut otherwise."""
+        """Applicable if replicas exchange gradients, and other bucket sizes would change the buckets."""
         fact = exchange_of(subject)
         if isinstance(fact, str):
             return Applicability.no(fact)
@@ -46,7 +46,7 @@ class DdpBucket(UsualWhatIf):
         if subject.on_gpu:
             return _between_gpus(subject, fact, now)
         total_mb = fact.gradient_bytes / MIB
-        # Beyond the first cap that holds everything nothing changes any more.
+        # Caps above the first one that holds all gradients change nothing.
         enough = next((cap for cap in _CAPS_MB if cap >= total_mb), _CAPS_MB[-1])
         values = [cap for cap in _CAPS_MB if cap <= enough and cap != now and changes_buckets(subject, cap)]
         if not values:
@@ -105,7 +105,7 @@ def _exchanged_between_gpus(subject: Subject, scenario: Scenario, cap_mb: float)
         )
     )
     step_ms = subject.step_ms(likely)
-    # The buckets that there are give the recorded step, but for the error of rebuilding them.
+    # Rebuilding the present buckets should give the recorded step; the difference is the error of rebuilding.
     rebuilt_ms = abs(subject.step_ms(as_now) - subject.step_ms(scenario.graph))
     unsure_ms = max(_NEVER_SURER * step_ms, rebuilt_ms)
     return scenario.changed(

@@ -32,19 +32,19 @@ from skyline.whatif.catalogue.parallel.gradient_exchange import (
 )
 
 _CASTS_OVER_COPY = Interval(2.0, 1.0, 3.0)
-"""To 16 bits (6 bytes a number), divided (4), and back (6), over a copy of 32 bits (8)."""
+"""Ratio of the casts to a copy of 32 bits (8 bytes a number): to 16 bits (6), divided (4), and back (6)."""
 _ASSUMED_COPY_US_PER_BYTE = 4e-4
-"""Of a gradient of 4 bytes that is read and written at 5 GB/s."""
+"""The assumed time to copy a byte of the gradients, if 4 bytes are read and written at 5 GB/s."""
 _HALF_SUM_US = {"gloo": Interval(0.012, 0.004, 0.016)}
 """Additional time to add a number in 16 bits instead of 32, in µs: gloo converts each one by itself."""
 _NOTHING = Interval(0.0, 0.0, 0.0)
 _KERNEL_FACTOR = Interval(0.55, 0.5, 0.9)
-"""Of an all-reduce between GPUs: half the data, the same messages, and casts that take little."""
+"""The factor of an all-reduce between GPUs: half the data, the same messages, and casts that take little."""
 
 
 @dataclass(frozen=True, slots=True)
 class DdpCompression(UsualWhatIf):
-    """Halves what an all-reduce carries, and adds the casts."""
+    """Halves the data of an all-reduce, and adds the casts."""
 
     name: str = "ddp_compression"
     training_only: bool = True
@@ -56,7 +56,7 @@ class DdpCompression(UsualWhatIf):
         return f"exchange gradients in {value or '16 bits'}"
 
     def detect(self, subject: Subject) -> Applicability:
-        """Applicable where replicas exchange gradients in 32 bits."""
+        """Applicable if replicas exchange gradients in 32 bits."""
         if subject.recording is not None:
             return _detect_between_gpus(subject)
         fact = exchange_of(subject)
@@ -71,7 +71,7 @@ class DdpCompression(UsualWhatIf):
         return Applicability(True, values=values, default=values[0])
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
-        """Shorten the all-reduces of all buckets, or lengthen them where casts and sums cost more than is saved."""
+        """Shorten the all-reduces of all buckets, or lengthen them if casts and sums cost more than is saved."""
         if value not in self.detect(subject).values:
             raise UsageError(f"{self.name}={value} is not possible", hint=f"With gloo: {self.name}=fp16.")
         if subject.on_gpu:
@@ -103,7 +103,7 @@ class DdpCompression(UsualWhatIf):
 
 
 def _copy_us_per_byte(baseline: Subject) -> float:
-    """Time to copy a byte of the gradients, read and written, as the recorded copies out of buckets show."""
+    """The time in µs to copy a byte of the gradients (read and write), from the recorded copies out of buckets."""
     fact = joined_by(baseline)
     graph = baseline.operators
     copied_us = float(graph.durations[select(graph, name=COPY_BACK)].sum()) / baseline.steps

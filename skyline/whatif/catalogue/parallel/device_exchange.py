@@ -24,9 +24,10 @@ _LEAST_MOVING = Constant.at(
 
 @dataclass(frozen=True, slots=True)
 class DeviceExchange:
-    """The recorded all-reduces of one iteration: their lane, and the link that explains their times.
+    """The recorded all-reduces of one iteration: their lane, and the link that fits their times.
 
-    ``fastest`` is the link of the bucket that moved most data per µs: the others may have waited for late ranks.
+    ``fastest`` is the link of the bucket that moved the most data per µs: the others may have waited for late
+    ranks.
     """
 
     lane: str
@@ -65,7 +66,7 @@ def all_reduces(graph: Graph, iteration: int) -> Indices:
 
 
 def changes_device_buckets(subject: Subject, graph: Graph, now_mb: float, cap_mb: float) -> bool:
-    """True if gradients would travel in other buckets than now."""
+    """True if gradients would be sent in other buckets than now."""
     sizes = [one.size_bytes for one in gradients_of(subject, graph, graph.iterations[-1])]
     return buckets_of(sizes, cap_mb) != buckets_of(sizes, now_mb)
 
@@ -73,6 +74,6 @@ def changes_device_buckets(subject: Subject, graph: Graph, now_mb: float, cap_mb
 def with_device_buckets(
     subject: Subject, graph: Graph, exchange: DeviceExchange, cap_mb: float, link: Link
 ) -> Graph:
-    """The graph with its all-reduces replaced by those of buckets up to ``cap_mb`` over a link."""
+    """The graph with its all-reduces replaced by all-reduces of buckets up to ``cap_mb`` over a link."""
     recorded = [task for iteration in graph.iterations for task in all_reduces(graph, iteration)]
     return with_all_reduces(subject, remove(graph, recorded), link, cap_mb, exchange.lane)

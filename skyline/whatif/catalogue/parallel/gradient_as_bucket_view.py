@@ -12,12 +12,13 @@ from skyline.whatif.base import Applicability, Scenario, Stage, Subject, UsualWh
 from skyline.whatif.catalogue.parallel.gradient_exchange import COPY_BACK, exchange_of, joined_by
 
 _UNSURE = 0.5
-"""Share of the saved time that may be found elsewhere: what the copy brought into the cache, the step must fetch."""
+"""Share of the saved time that may reappear elsewhere: the step must fetch data that the copy had brought
+into the cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class GradientAsBucketView(UsualWhatIf):
-    """Takes the copies out of buckets away."""
+    """Removes the copies out of buckets."""
 
     name: str = "gradient_as_bucket_view"
     training_only: bool = True
@@ -25,7 +26,7 @@ class GradientAsBucketView(UsualWhatIf):
     stage: Stage = Stage.COMMUNICATION
 
     def detect(self, subject: Subject) -> Applicability:
-        """Applicable where gradients were copied out of buckets."""
+        """Applicable if gradients were copied out of buckets."""
         fact = exchange_of(subject)
         if isinstance(fact, str):
             return Applicability.no(fact)
@@ -36,7 +37,7 @@ class GradientAsBucketView(UsualWhatIf):
         return Applicability(True)
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
-        """The copies take no time; what was waited for meanwhile is still waited for."""
+        """Let the copies take no time; other waits remain."""
         fact = joined_by(subject)
         assert fact is not None
         graph = scenario.graph

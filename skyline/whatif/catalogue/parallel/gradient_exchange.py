@@ -1,4 +1,4 @@
-"""Puts the exchange of gradients into a graph; no profile records it, but for the time that the script waits for it."""
+"""Adds the exchange of gradients to a graph: a profile records only the time that the script waits for it."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ _NEAR = 0.02
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arrivals:
-    """The gradients of one iteration as they are taken in, and what follows on the script's thread until the step.
+    """The gradients of one iteration as they arrive, and the work after them on the script's thread until the step.
 
-    ``tail`` begins with the last gradient. ``ready_us`` counts from the first gradient's end.
+    ``tail`` begins with the last gradient. ``ready_us`` is relative to the end of the first gradient.
     """
 
     iteration: int
@@ -52,14 +52,14 @@ class Arrivals:
 
 
 def joined_by(baseline: Subject) -> ParallelFact | None:
-    """The way in which replicas join their gradients, if it is ``DistributedDataParallel`` with several ranks."""
+    """The facts of the replicas' exchange, if it is ``DistributedDataParallel`` with several ranks; else None."""
     fact = baseline.script.parallel
     replicated = fact is not None and fact.name == "DistributedDataParallel" and fact.world_size > 1
     return fact if replicated else None
 
 
 def exchange_of(baseline: Subject) -> ParallelFact | str:
-    """The way in which the gradients of a profile are joined, or the reason why nothing is known of their exchange."""
+    """The facts of a profile's gradient exchange, or the reason why nothing is known about it."""
     fact = baseline.script.parallel
     if fact is None:
         return "the script does not use DistributedDataParallel; to profile several ranks: --ranks 2"
@@ -75,14 +75,14 @@ def exchange_of(baseline: Subject) -> ParallelFact | str:
 
 
 def cores_are_shared(baseline: Subject) -> bool:
-    """True if computing threads of all ranks leave no core to the threads that exchange, all on this machine."""
+    """True if the computing threads of all ranks, on this machine, leave no core to the exchanging threads."""
     fact, machine = baseline.script.parallel, baseline.script.environment
     ranks = 1 if fact is None else fact.world_size
     return not baseline.on_gpu and machine.cpu_count < ranks * (machine.intraop_threads + 1)
 
 
 def arrivals(baseline: Subject, graph: Graph) -> Iterator[Arrivals]:
-    """Of each iteration in which all gradients that are exchanged were seen to arrive."""
+    """The arrivals of each iteration in which the arrival of all exchanged gradients was recorded."""
     fact = joined_by(baseline)
     if fact is None:
         return
@@ -97,7 +97,7 @@ def arrivals(baseline: Subject, graph: Graph) -> Iterator[Arrivals]:
     took = graph.durations + graph.gaps
     for iteration in graph.iterations:
         tasks = [task for task in size_of if graph.tasks.iteration[task] == iteration]
-        # Of micro-batches only the last one's gradients are exchanged.
+        # Only the gradients of the last micro-batch are exchanged.
         kept = _last_of(tasks, size_of, fact.gradient_bytes, unused=bool(fact.find_unused_parameters))
         if not kept:
             continue
@@ -117,7 +117,7 @@ def arrivals(baseline: Subject, graph: Graph) -> Iterator[Arrivals]:
 
 
 def _last_of(tasks: list[int], size_of: dict[int, int], wanted_bytes: int, *, unused: bool) -> list[int]:
-    """The tasks that take in so much, from the end; where parameters may go unused, all that there are if too few."""
+    """The last tasks whose gradients have the wanted size; all tasks if too few, because parameters went unused."""
     if unused and sum(size_of[task] for task in tasks) < wanted_bytes:
         return tasks
     held, kept = 0, list[int]()
@@ -130,7 +130,7 @@ def _last_of(tasks: list[int], size_of: dict[int, int], wanted_bytes: int, *, un
 
 
 def exposed_us(baseline: Subject, caps_mb: Sequence[float]) -> list[float]:
-    """Cost of the exchange for the script in an iteration with buckets up to each of these sizes, in µs."""
+    """The cost of the exchange for the script per iteration, for buckets up to each of these sizes, in µs."""
     fact = joined_by(baseline)
     arrived = next(arrivals(baseline, baseline.operators), None)
     if fact is None or arrived is None:
@@ -148,7 +148,7 @@ def exposed_us(baseline: Subject, caps_mb: Sequence[float]) -> list[float]:
 
 
 def changes_buckets(baseline: Subject, cap_mb: float) -> bool:
-    """True if gradients would travel in other buckets than now."""
+    """True if gradients would be sent in other buckets than now."""
     fact = joined_by(baseline)
     now = DEFAULT_CAP_MB if fact is None else fact.bucket_cap_mb or DEFAULT_CAP_MB
     return any(
@@ -158,7 +158,7 @@ def changes_buckets(baseline: Subject, cap_mb: float) -> bool:
 
 
 def link_of(arrived: Arrivals, fact: ParallelFact, *, shared: bool, slower: float = 1.0) -> Link:
-    """The link that makes the script wait as it did with its buckets; ``slower`` is over the usual latency."""
+    """The link that reproduces the script's wait with its buckets; ``slower`` multiplies the usual latency."""
     ready, sizes = _buckets(arrived, fact.bucket_cap_mb or DEFAULT_CAP_MB)
     return fitted(
         fact.world_size,
@@ -171,10 +171,10 @@ def link_of(arrived: Arrivals, fact: ParallelFact, *, shared: bool, slower: floa
 def with_exchange(
     baseline: Subject, graph: Graph, cap_mb: float | None = None, *, shared: bool, slower: float = 1.0
 ) -> Graph:
-    """The graph with a task for each bucket's all-reduce, of buckets up to ``cap_mb`` (None: as they are).
+    """The graph with a task for each bucket's all-reduce, for buckets up to ``cap_mb`` (None: as they are).
 
-    Buckets as they are take the unchanged graph's time. ``shared``: an all-reduce takes the script's core for as long
-    as it lasts; else it runs on a lane of its own, and the script waits for the last one.
+    With unchanged buckets, the time of the graph stays the same. With ``shared``, an all-reduce occupies the
+    script's core while it lasts; otherwise it runs on its own lane, and the script waits for the last one.
     """
     fact = joined_by(baseline)
     if fact is None or len(select(graph, name=ALL_REDUCE)):
@@ -186,7 +186,7 @@ def with_exchange(
         link = link_of(arrived, fact, shared=shared, slower=slower)
         old_ready, old_sizes = _buckets(arrived, fact.bucket_cap_mb or DEFAULT_CAP_MB)
         explained_us = waiting_us(link, old_ready, old_sizes, shared=shared)
-        # Time that no believable link explains is waiting for a rank that is late, and stays.
+        # Time that no plausible link explains is a wait for a late rank, and stays.
         late_us = max(0.0, arrived.waited_us - explained_us)
         gaps[arrived.tail] *= late_us / arrived.waited_us if shared and arrived.waited_us > 0 else 0.0
         if shared:
@@ -227,8 +227,8 @@ def in_half(
 ) -> Graph:
     """The graph with exchanged gradients in 16 bits: half the data, and casts on the script's side.
 
-    ``casting_us_per_byte`` is per byte of the gradients now, both casts together; ``summing_us_per_number`` is what
-    adding a number in 16 bits takes longer than in 32.
+    ``casting_us_per_byte`` is the time of both casts per byte of the present gradients;
+    ``summing_us_per_number`` is the additional time to add a number in 16 bits instead of 32.
     """
     fact = joined_by(baseline)
     if fact is None:
@@ -249,7 +249,7 @@ def _size_bytes(name: str) -> float:
 
 
 def _buckets(arrived: Arrivals, cap_mb: float) -> tuple[list[float], list[float]]:
-    """When each bucket is ready, and its size."""
+    """The time when each bucket is ready, in µs, and its size in bytes."""
     found = buckets_of(arrived.sizes, cap_mb)
     return [arrived.ready_us[end] for _, end in found], [
         sum(arrived.sizes[first : end + 1]) for first, end in found

@@ -1,4 +1,4 @@
-"""What if the links between ranks carried more, or less."""
+"""What if the links between ranks had more, or less, bandwidth."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _CARRIED = Constant(
 
 @dataclass(frozen=True, slots=True)
 class Network(UsualWhatIf):
-    """Shortens what collectives move; the messages of each, and what other ranks do, stay as they are."""
+    """Shortens the data transfer of collectives; their messages, and the work of other ranks, stay as they are."""
 
     name: str = "network"
     training_only: bool = True
@@ -46,7 +46,7 @@ class Network(UsualWhatIf):
         return f"links between ranks with {value or 'another'} times the bandwidth"
 
     def detect(self, subject: Subject) -> Applicability:
-        """Applicable where collectives of GPUs were recorded, or replicas exchange gradients on CPUs."""
+        """Applicable if collectives of GPUs were recorded, or if replicas exchange gradients on CPUs."""
         if subject.on_gpu:
             if not len(_collectives(subject.graph_of(Grain.OPERATORS))):
                 return Applicability.no("no collective between GPUs was recorded")
@@ -80,7 +80,7 @@ class Network(UsualWhatIf):
 
 
 def _between_processes(subject: Subject, graph: Graph, faster: float) -> Graph:
-    """The exchange of gradients with links that carry so many times as much; its messages take as long as before."""
+    """The graph with the exchange of gradients over ``faster`` times as fast links; messages take as long as before."""
     fact = joined_by(subject)
     if fact is None:
         return graph

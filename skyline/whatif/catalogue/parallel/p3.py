@@ -1,4 +1,4 @@
-"""What if several workers exchanged their gradients in slices, those of the first layers first."""
+"""What if several workers exchanged their gradients in slices, first the slices of the first layers."""
 
 from __future__ import annotations
 
@@ -40,8 +40,9 @@ _ITERATIONS = Constant.at(
 class P3(BetweenWorkers):
     """Sends slices of gradients to parameter servers and the sums back, by priority of their next use.
 
-    Priority-based parameter propagation (Jayarajan, Wei, Gibson, Fedorova, Pekhimenko, MLSys 2019): the forward pass of
-    the next iteration waits for each module's parameters alone. Each worker is also the server of its share.
+    Priority-based parameter propagation (Jayarajan, Wei, Gibson, Fedorova, Pekhimenko, MLSys 2019): each
+    module in the next iteration's forward pass waits only for its own parameters. Each worker is also the
+    server of its share.
     """
 
     name: str = "p3"
@@ -80,9 +81,9 @@ def sliced(
     slice_bytes: float = _SLICE_BYTES.value,
     by_priority: bool = True,
 ) -> Graph:
-    """The graph with the exchange of its iterations; ``graph`` has several, each waits for the one before.
+    """The graph with the exchange of its iterations; ``graph`` has several, and each waits for the one before.
 
-    Without priorities slices travel in the order in which they are ready.
+    Without priorities, slices are sent in the order in which they are ready.
     """
     rate, latency = workers.bytes_per_us(reached), latency_us("nccl" if subject.on_gpu else "gloo")
     share = (workers.count - 1) / workers.count
@@ -101,7 +102,8 @@ def sliced(
         size = max(slice_bytes, total / _MOST_SLICES.value)
         for gradient in gradients:
             count = max(1, ceil(gradient.size_bytes / size))
-            # A worker keeps the share that it serves itself. It pushes the others, and as a server it sends as much.
+            # A worker keeps the share that it serves itself. It sends the other shares, and as a server it
+            # sends as much.
             took_us = 2 * gradient.size_bytes / count * share / rate
             target = used.get(gradient.module, behind)
             for _ in range(count):

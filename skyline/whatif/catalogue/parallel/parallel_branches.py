@@ -1,4 +1,4 @@
-"""What if independent branches of a model computed on cores of their own, and not one after the other on all cores."""
+"""What if independent branches of a model computed on separate cores, and not one after the other on all cores."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _LEAST_FOLLOWED = Constant.at(
     0.8, "an assumption: with less of a forward pass in steps, what waits for what is not known"
 )
 _ENDS = ("value", "low", "high")
-"""Likely, at best and at worst: the end of each constant that holds in it."""
+"""The ends of the constants for the likely, best and worst case."""
 _SPIN = "threads of the script's operators spin while branches compute; at best they sleep"
 _LIMITS = {
     "spinning": "threads that wait for the next operator of the script spin on cores that the branches need",
@@ -57,9 +57,9 @@ _LIMITS = {
 
 @dataclass(frozen=True, slots=True)
 class _Region:
-    """A module whose ``forward`` was followed, and its steps with containers taken apart.
+    """A module whose ``forward`` was analysed, and its steps with containers split into their elements.
 
-    ``keys`` has by task the member, or the own work of a step, that it belongs to, or -1; ``owners`` the steps of each.
+    ``keys`` is the member, or the own work of a step, of each task, or -1; ``owners`` the steps of each.
     """
 
     path: str
@@ -73,7 +73,7 @@ class _Region:
 
 @dataclass(frozen=True, slots=True)
 class _Times:
-    """By task, in µs, with all threads and with those of one worker, and what no two workers do at once."""
+    """Times by task in µs: with all threads, with one worker's threads, and of work that two workers cannot overlap."""
 
     alone: Times
     apart: Times
@@ -83,7 +83,7 @@ class _Times:
 
 @dataclass(frozen=True, slots=True)
 class _Stretch:
-    """Steps of one pass of a region that go to workers."""
+    """Steps of one pass of a region that run on workers."""
 
     region: _Region
     phase: Phase
@@ -91,7 +91,7 @@ class _Stretch:
 
     @property
     def saved_us(self) -> float:
-        """By which an iteration is shorter."""
+        """The time that an iteration saves, in µs."""
         return self.schedule.alone_us - self.schedule.span_us
 
     @property
@@ -104,7 +104,7 @@ class _Stretch:
 
 @dataclass(frozen=True, slots=True)
 class ParallelBranches(UsualWhatIf):
-    """Puts steps that do not wait for each other on workers with a share of the cores, where that takes less time."""
+    """Runs independent steps on workers with a share of the cores each, if that takes less time."""
 
     name: str = "parallel_branches"
     excludes: tuple[str, ...] = ("cpu_threads", "compile", "cuda_graphs", "fuse_jobs")
@@ -114,7 +114,7 @@ class ParallelBranches(UsualWhatIf):
         return f"independent branches of the model on {value or 'several'} threads with cores of their own"
 
     def detect(self, subject: Subject) -> Applicability:
-        """Applicable where the source shows branches, and cores of their own take less time than all cores in turns."""
+        """Applicable if the source shows branches that take less time on separate cores than in turns on all cores."""
         _ = subject.script
         if not subject.ran_on_cpu:
             return Applicability.no(
@@ -181,12 +181,12 @@ def _saved_us(chosen: Iterable[_Stretch]) -> float:
 
 
 def _threads(subject: Subject, count: int) -> int:
-    """Threads of each of so many workers."""
+    """The number of threads of each of ``count`` workers."""
     return max(1, min(threads_in(Scenario.of(subject), subject), cores_of(subject) // count))
 
 
 def _regions(subject: Subject, graph: Graph) -> list[_Region] | str:
-    """The modules whose steps are known and have independent ones; or why there are none."""
+    """The modules with known steps, some of them independent; or the reason why there are none."""
     profile = subject.script
     texts = {source.path: source.text for source in profile.sources}
     children: dict[str, list[str]] = {}
@@ -224,7 +224,7 @@ def _region(
     steps: Sequence[Step],
     children: Mapping[str, Sequence[str]],
 ) -> _Region | None:
-    """None where much of the module's forward pass is in none of the steps."""
+    """The region of a module; None if much of its forward pass is in none of the steps."""
     paths = graph.structure.modules
     inside = np.array([one == module.path or one.startswith(f"{module.path}.") for one in paths], np.bool_)
     keys = np.full(len(graph), -1, np.int64)
@@ -248,7 +248,7 @@ def _region(
                 owners[owners_of].append(len(needs))
             names.append(members[0].removeprefix(f"{module.path}.") if members else "")
             needs.append(needed)
-    # A statement's own work is that of its last step, which has no members but in compound statements.
+    # A statement's own work belongs to its last step, which has members only in compound statements.
     for number, step in sorted(enumerate(steps), key=lambda pair: bool(pair[1].members)):
         mine = _own_work(graph, module, step) & (keys < 0)
         if mine.any():
@@ -288,7 +288,7 @@ def _each(path: str, member: str, children: Mapping[str, Sequence[str]]) -> list
 
 
 def _resolved(root: str, path: str, children: Mapping[str, Sequence[str]]) -> str:
-    """The module of a path, whose end may be a method."""
+    """The module of a path that may end with a method."""
     while path != root:
         parent, _, name = path.rpartition(".")
         if name in children.get(parent, ()):
@@ -313,7 +313,7 @@ def _own_work(graph: Graph, module: ModuleFact, step: Step) -> Flags:
 def _taken_bytes(
     subject: Subject, graph: Graph, keys: Indices, owners: Sequence[Sequence[int]], count: int
 ) -> tuple[float, ...]:
-    """By step, bytes of the first input of its first operator in an iteration."""
+    """The bytes of the first input of each step's first operator in an iteration."""
     found = [0.0] * count
     seen: set[int] = set()
     first = select(graph, kind=TaskKind.CPU, phase=Phase.FORWARD, iteration=graph.iterations[0])
@@ -352,7 +352,7 @@ def _times(subject: Subject, scenario: Scenario, count: int, end: str) -> _Times
 
 
 def _works(graph: Graph, region: _Region, times: _Times, phase: Phase, larger: float) -> list[Work]:
-    """The steps of one pass of an iteration; those of the backward pass in the other order."""
+    """The steps of one pass of an iteration; the steps of the backward pass are in reverse order."""
     count, steps = max(1, len(graph.iterations)), len(region.needs)
     chosen = (region.keys >= 0) & (graph.tasks.phase == PHASE[phase])
     columns: list[list[float]] = []
@@ -389,10 +389,10 @@ def _reversed(needs: Sequence[frozenset[int]]) -> tuple[frozenset[int], ...]:
 
 
 def _workers(subject: Subject, region: _Region, count: int, end: str) -> Workers:
-    """The threads that the branches go to, while those of the script's operators spin."""
+    """The threads that run the branches, while the threads of the script's operators spin."""
     now, cores = threads_in(Scenario.of(subject), subject), cores_of(subject)
     threads = _threads(subject, count)
-    # OpenMP lets threads spin as long as it has no more of them than there are cores. At best they sleep.
+    # OpenMP lets its threads spin as long as they do not outnumber the cores. At best they sleep.
     spins = subject.thread_use.split > 0 and end != "low" and now + count * (threads - 1) <= cores
     called_us, trip_us = getattr(_CALL_US, end), getattr(_ROUND_TRIP_US, end)
     return Workers(
@@ -410,7 +410,7 @@ def _workers(subject: Subject, region: _Region, count: int, end: str) -> Workers
 def _stretches(
     subject: Subject, scenario: Scenario, region: _Region, times: _Times, count: int, end: str
 ) -> list[_Stretch]:
-    """All stretches of a region with independent steps, in both passes, with the steps' numbers in the forward pass."""
+    """All stretches of a region with independent steps, in both passes, with step numbers of the forward pass."""
     workers = _workers(subject, region, count, end)
     found: list[_Stretch] = []
     for phase in PASSES:
@@ -424,7 +424,7 @@ def _stretches(
 
 
 def _chosen(subject: Subject, scenario: Scenario, regions: Sequence[_Region], count: int) -> list[_Stretch]:
-    """The stretches that gain, of regions inside of each other those that gain more."""
+    """The stretches that gain; among nested regions, those with the larger gain."""
     times = _times(subject, scenario, count, "value")
     gaining = {
         region.path: [
@@ -436,7 +436,7 @@ def _chosen(subject: Subject, scenario: Scenario, regions: Sequence[_Region], co
 
 
 def _best(path: str, gaining: Mapping[str, list[_Stretch]]) -> list[_Stretch]:
-    """The choice among the regions below a path: workers of a branch are not divided further."""
+    """The best stretches of the regions below a path: workers of a branch are not divided further."""
     below = [one for one in gaining if one != path and (not path or one.startswith(f"{path}."))]
     outermost = [one for one in below if not any(one.startswith(f"{other}.") for other in below)]
     inner = [stretch for one in outermost for stretch in _best(one, gaining)]
@@ -473,7 +473,7 @@ def _scheduled(
 
 
 def _why_not(subject: Subject, scenario: Scenario, regions: Sequence[_Region], counts: Sequence[int]) -> str:
-    """The largest stretch of branches, in turns and on workers, with the bound on its time."""
+    """The reason in words: the largest stretch of branches, in turns and on workers, with the bound on its time."""
     tried = [
         (one, count)
         for count in counts

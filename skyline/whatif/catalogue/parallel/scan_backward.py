@@ -34,17 +34,17 @@ _BETWEEN = Constant(
 )
 _CPU_BYTES_PER_US = Constant.at(10e3, "an assumption: a core moves 10 GB/s to and from memory")
 _ENDS = ("value", "high", "low")
-"""Likely, at best and at worst: fast products and slow steps are the best case of a scan."""
+"""The ends of the constants for the likely, best and worst case: fast products and slow steps are best for a scan."""
 _RECURRENT = ("RNN", "LSTM", "GRU")
 _STEPS_FIRST = ("cudnn_rnn", "mkldnn_rnn")
-"""Calls whose data has the steps before the batch, whatever the layer takes."""
+"""Calls whose data has the steps before the batch, whatever order the layer takes."""
 _BIAS_FIRST = ("aten::addmm",)
 _MOST_DEVICES = Constant.at(100_000.0, "more devices than chains have products, as a limit of input")
 
 
 @dataclass(frozen=True, slots=True)
 class _Chain:
-    """Layers that follow one another with equal rows, or steps of a recurrent one, and their modules.
+    """Consecutive layers with equal numbers of rows, or the steps of a recurrent layer, and their modules.
 
     ``between_us`` is the recorded time of gradients between them in an iteration, ``flop_per_us`` the rate of a CPU.
     """
@@ -57,20 +57,20 @@ class _Chain:
     spec: GpuSpec | None = None
 
     def passes_us(self, devices: int, end: str = "value") -> list[float]:
-        """The pass by its levels of products, with an end of the constants."""
+        """The time of the pass by its number of levels of products, in µs, with an end of the constants."""
         return self._device(devices, end).passes_us(self.layers)
 
     def depth(self, devices: int) -> int:
-        """The number of levels that is likely the fastest."""
+        """The number of levels that is fastest in the likely case."""
         return best_depth(self.passes_us(devices))
 
     def gain(self, devices: int) -> float:
-        """The usual pass over the scan."""
+        """The speed-up of the scan over the usual pass."""
         passes = self.passes_us(devices)
         return passes[0] / passes[best_depth(passes)]
 
     def _device(self, devices: int, end: str) -> ScanDevice:
-        # A step takes no longer than a layer was seen to take.
+        # A step takes no longer than a recorded layer.
         seen = self.between_us / len(self.layers)
         if self.spec is not None:
             found = device_of(self.spec, devices, end)
@@ -81,9 +81,9 @@ class _Chain:
 
 @dataclass(frozen=True, slots=True)
 class ScanBackward(UsualWhatIf):
-    """Replaces the time between layers of the backward pass by that of a scan with the best number of levels.
+    """Replaces the time between layers of the backward pass by a scan with the best number of levels.
 
-    BPPSA (Wang, Bai, Pekhimenko, MLSys 2020). Gradients of weights are made as before.
+    BPPSA (Wang, Bai, Pekhimenko, MLSys 2020). Gradients of weights are computed as before.
     """
 
     name: str = "scan_backward"
@@ -96,7 +96,7 @@ class ScanBackward(UsualWhatIf):
         return f"backward pass as a parallel scan over Jacobians on {where}"
 
     def detect(self, subject: Subject) -> Applicability:
-        """Applicable where products of Jacobians cost less than the steps that they save, on one device or on more."""
+        """Applicable if products of Jacobians cost less than the steps that they save, on one device or on more."""
         chains = _chains(subject)
         if isinstance(chains, str):
             return Applicability.no(chains)
@@ -151,7 +151,7 @@ def _said(layers: int, depth: int) -> str:
 
 
 def _chains(subject: Subject) -> list[_Chain] | str:
-    """The chains of two layers and more; or why there are none."""
+    """The chains of two or more layers, or the reason why there are none."""
     profile, graph = subject.script, subject.operators
     if subject.on_gpu and gpu(subject) is None:
         return "the GPU is not known: see skyline gpus"
@@ -188,7 +188,7 @@ def _timed(subject: Subject, chain: _Chain) -> _Chain:
 
 
 def _forward(subject: Subject, graph: Graph) -> Iterator[tuple[str, OperatorShape | None]]:
-    """The products of a forward pass: the path of the module and the call."""
+    """The products of a forward pass: the path of the module and the operator call."""
     kind = TaskKind.KERNEL if subject.on_gpu else TaskKind.CPU
     works = (WorkClass.MATMUL, WorkClass.CONVOLUTION, WorkClass.ATTENTION)
     first = graph.iterations[0]
@@ -200,7 +200,7 @@ def _forward(subject: Subject, graph: Graph) -> Iterator[tuple[str, OperatorShap
 
 
 def _steps(subject: Subject, graph: Graph, module: ModuleFact) -> _Chain | None:
-    """The steps of a recurrent layer, one after another through its state; None where their number is not known."""
+    """The steps of a recurrent layer, chained by its state; None if their number is not known."""
     width = module.options.get("hidden_size")
     inside = select(graph, phase=Phase.FORWARD, layer=module.path, iteration=graph.iterations[0])
     for shape in shapes(subject, graph, inside):
@@ -229,7 +229,7 @@ def _is_convolution(shape: OperatorShape) -> bool:
 
 
 def _layer(shape: OperatorShape, density: float) -> Jacobian | None:
-    """A linear layer or a convolution; None for a call without arithmetic."""
+    """The Jacobian of a linear layer or a convolution; None for a call without arithmetic."""
     data = shape.inputs[1 if shape.operator in _BIAS_FIRST else 0] if shape.inputs else ()
     weight = _weight(shape)
     if not shape.flops or len(data) < 2 or len(weight) < 2:
@@ -254,7 +254,7 @@ def _closed(alike: Sequence[tuple[Jacobian, str]]) -> list[_Chain]:
 
 
 def device_of(spec: GpuSpec, devices: int, end: str = "value") -> ScanDevice:
-    """A GPU as a scan sees it; ``end`` names the end of the constants."""
+    """The rates of a GPU for a scan; ``end`` names the end of the constants."""
     peak = spec.tflops_fp32 * 1e6
     dense, sparse, step = (getattr(one, end) for one in (_DENSE, _SPARSE, _STEP_US))
     return ScanDevice(dense * peak, sparse * peak, spec.bandwidth_gb_s * 1e3, step, devices)

@@ -18,12 +18,12 @@ from skyline.whatif.base import (
 from skyline.whatif.catalogue.parallel.gradient_exchange import exchange_of, joined_by
 
 _GOES = Interval(0.8, 0.3, 1.0)
-"""Of the time behind the model's forward pass, the part that looks for unused parameters."""
+"""The share of the time after the model's forward pass that is spent searching for unused parameters."""
 
 
 @dataclass(frozen=True, slots=True)
 class StaticGraph(UsualWhatIf):
-    """Takes the search for unused parameters away, which follows every forward pass."""
+    """Removes the search for unused parameters, which follows every forward pass."""
 
     name: str = "static_graph"
     training_only: bool = True
@@ -32,7 +32,7 @@ class StaticGraph(UsualWhatIf):
     grain: Grain = Grain.PHASES
 
     def detect(self, subject: Subject) -> Applicability:
-        """Applicable where unused parameters are looked for."""
+        """Applicable if DDP searches for unused parameters."""
         fact = exchange_of(subject)
         if isinstance(fact, str):
             return Applicability.no(fact)
@@ -47,7 +47,7 @@ class StaticGraph(UsualWhatIf):
         return Applicability(True)
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
-        """Shorten Python's time in the forward pass by what follows the model's own."""
+        """Shorten Python's time in the forward pass by the part after the model's own work."""
         fact = joined_by(subject)
         assert fact is not None
         share = _searching_share(subject.script.trace, fact.name)
@@ -69,7 +69,7 @@ class StaticGraph(UsualWhatIf):
 
 
 def _searching_share(trace: Trace, wrapper: str) -> float:
-    """Python's time in the wrapper behind the wrapped model, over all of Python's in the forward pass."""
+    """The ratio of Python's time in the wrapper after the wrapped model to all Python time in the forward pass."""
     roots = {place for place, path in enumerate(trace.modules) if path == wrapper}
     forward = [
         (record.iteration, record.module, record.duration_us, record.kind)

@@ -1,4 +1,4 @@
-"""What if two waves of the training shared the GPU, the second where the first one's backward pass frees memory."""
+"""What if two waves of the training shared the GPU, the second in memory that the first's backward pass frees."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _PASSES = Constant.at(3.0, "a wave reads the weights of both waves and writes it
 
 @dataclass(frozen=True, slots=True)
 class WaveMemory:
-    """The memory of one wave over its iteration: ``levels[i]`` bytes from ``times_us[i]`` on, the last until the first.
+    """The memory of one wave over its iteration: ``levels[i]`` bytes from ``times_us[i]`` on; it wraps around.
 
-    An iteration takes ``cycle_us`` and follows the one before at once.
+    An iteration takes ``cycle_us``, and the next one follows at once.
     """
 
     times_us: npt.NDArray[np.float64]
@@ -47,7 +47,7 @@ class WaveMemory:
         return cls(np.clip(recorded.times_us - begin_us, 0.0, cycle), recorded.live, cycle)
 
     def peak(self, offset: float) -> float:
-        """The highest sum of two waves, one ``offset`` of an iteration behind: one of them has a step there."""
+        """The highest sum of two waves, one ``offset`` of an iteration behind; it occurs at a step of either wave."""
         shift = offset * self.cycle_us
         first, second = (
             self.levels + self._at(self.times_us - shift),
@@ -56,11 +56,11 @@ class WaveMemory:
         return float(max(first.max(), second.max()))
 
     def _at(self, moments: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        # Before the first step the level is that of the last one, at -1.
+        # Before the first step, the level is the last one, at index -1.
         return self.levels[np.searchsorted(self.times_us, moments % self.cycle_us, side="right") - 1]
 
     def around(self, offset: float) -> Interval:
-        """The peak at this offset, and its range with the drift of the waves."""
+        """The peak at this offset, and its range by the drift of the waves."""
         peaks = [self.peak(offset + part * _DRIFT.value) for part in np.linspace(-1.0, 1.0, 21).tolist()]
         peak = self.peak(offset)
         return Interval(peak, min(peaks), max(peak, *peaks))
@@ -142,7 +142,7 @@ def _shared(subject: Subject, graph: Graph, kernels: Indices, longer: Times, cop
 
 
 def _both(memory: Memory, subject: Subject, ratio: Interval) -> Memory:
-    """Both models, and as many activations as the peak leaves; ``ratio`` is that of the peaks of both waves and one."""
+    """The memory of both models; ``ratio``, the ratio of both waves' peak to one's, determines the activations."""
     peak = subject.peak
     held = peak.activations
     standing = peak.total - held

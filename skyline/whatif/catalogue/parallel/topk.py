@@ -50,7 +50,7 @@ class SparseLink(Link):
     selecting_us_per_byte: float
 
     def all_reduce_us(self, size_bytes: float) -> float:
-        """The choice, and an all-gather: the sum is made by each rank, since the ranks choose different numbers."""
+        """The time of the choice and an all-gather, in µs: each rank sums up, since ranks choose different numbers."""
         sent = size_bytes / 4 * self.ratio * _SENT_BYTES.value
         others = self.ranks - 1
         return size_bytes * self.selecting_us_per_byte + others * (self.latency_us + sent / self.bytes_per_us)
@@ -63,7 +63,7 @@ class _Asked:
 
     @classmethod
     def parse(cls, name: str, value: str) -> _Asked:
-        """``0.01``, or with workers that the script does not have yet ``0.01:8@25``. Raises UsageError."""
+        """The values of ``0.01``, or of ``0.01:8@25`` with workers that do not exist yet. Raises UsageError."""
         text, colon, workers = value.partition(":")
         hint = (
             f"{name}=0.01 sends 1 % of the gradients; for a script of one rank with 8 workers at 25 Gbit/s: "
@@ -89,7 +89,7 @@ class TopK(UsualWhatIf):
         return f"exchange {ratio or 'a part'} of the gradients (the largest)"
 
     def detect(self, subject: Subject) -> Applicability:
-        """Applicable where replicas exchange gradients, and to a script of one rank whose workers are named."""
+        """Applicable if replicas exchange gradients, and to a script of one rank if workers are given."""
         if subject.recording is None and not why_alone(subject, subject.graph_of(self.grain)):
             return Applicability(True)
         fact = exchange_of(subject)

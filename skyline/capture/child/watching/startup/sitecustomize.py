@@ -1,7 +1,7 @@
-"""Start of every Python process below ``skyline watch``, which puts this folder on ``PYTHONPATH``.
+"""Startup code of every Python process below ``skyline watch``, which adds this folder to ``PYTHONPATH``.
 
-It imports the ``sitecustomize`` that Python would have imported otherwise, and installs the hooks once the process has
-imported PyTorch. A process without PyTorch stays unchanged.
+It imports the ``sitecustomize`` that Python would have imported otherwise, and installs the hooks once the process
+imports PyTorch. A process without PyTorch is not changed.
 """
 
 import os
@@ -13,7 +13,7 @@ _PACKAGE = "_skyline_child"
 
 
 class _TorchFinder:
-    """A finder that installs the hooks after the import of PyTorch, and is removed by it."""
+    """A finder that installs the hooks after the import of PyTorch, and removes itself."""
 
     def find_spec(self, name, path=None, target=None):
         if name != "torch":
@@ -33,13 +33,13 @@ class _TorchFinder:
 
             loader.exec_module = exec_module
         except AttributeError:
-            # A loader of somebody else's that allows no change: the process is not watched.
+            # Another loader that allows no change: the process is not watched.
             pass
         return spec
 
 
 def _install():
-    """Install the hooks; a failure leaves the run unwatched and unharmed."""
+    """Install the hooks; after a failure the run continues without being watched."""
     try:
         import importlib
         import importlib.util
@@ -73,7 +73,7 @@ def _without_hooks(trail):
 
 
 def _import_hidden():
-    """The module of this name that this folder hides."""
+    """Import the ``sitecustomize`` module that this folder hides."""
     from importlib.machinery import PathFinder
     from importlib.util import module_from_spec
 
