@@ -68,6 +68,7 @@ _WHOLE_SCRIPTS = (
     "unseen_whatifs_9",
     "unseen_whatifs_10",
     "unseen_whatifs_11",
+    "unseen_whatifs_12",
 )
 
 

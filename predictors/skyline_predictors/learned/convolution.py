@@ -76,7 +76,7 @@ def least_us(convolutions: Convolutions, gpu: LearnedGpu) -> Floats:
 
 
 def physics_us(convolutions: Convolutions, gpu: LearnedGpu, constants: ConvolutionConstants) -> Floats:
-    """The time as a product that reads its patches once, in µs; the fastest way if Winograd's transformation applies."""
+    """The time in µs as a product that reads its patches once: the fastest way if Winograd's transformation applies."""
     whole, moved = products(convolutions), bytes_moved(convolutions)
     direct = product.plain_us(whole, gpu, constants, moved)
     small = 4 * convolutions.images * _blocks(convolutions, 2)

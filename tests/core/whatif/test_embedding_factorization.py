@@ -42,7 +42,6 @@ def trace_of(bag=False, product=True, iterations=3):
         (name, Phase.FORWARD, 1000, 1, 0),
         ("aten::mm" if product else "aten::relu", Phase.FORWARD, 1000, 0, 1),
         ("EmbeddingBackward0", Phase.BACKWARD, 2000, 1, 2),
-        ("aten::addcdiv_", Phase.OPTIMIZER, 0, 0, 3),
         ("aten::addcdiv_", Phase.OPTIMIZER, 4000, 0, 3),
     ]
     records, marks, clock = [], [], 0.0

@@ -56,7 +56,7 @@ def profile_of(profile, module, numbers):
     work = [
         ("aten::linear", Phase.FORWARD, 1000, 1, 0),
         ("AddmmBackward0", Phase.BACKWARD, 2000, 1, 1),
-        ("aten::addcdiv_", Phase.OPTIMIZER, 0, 0, 2),
+        ("aten::addcdiv_", Phase.OPTIMIZER, 0, 0, -1),
         ("aten::addcdiv_", Phase.OPTIMIZER, 4000, 0, 2),
     ]
     records, marks, clock = [], [], 0.0

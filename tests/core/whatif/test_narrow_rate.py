@@ -1,4 +1,4 @@
-"""How narrow products slow a processor, from products that were tried."""
+"""The rate of a processor in narrow products, from products that were tried."""
 
 from __future__ import annotations
 
