@@ -1,12 +1,12 @@
 // Made by `python -m skyline_lsp.typescript` from the types of the Python protocol. Not to be edited by hand.
 /* eslint-disable */
 
-/** Whose settings are asked for: those of a script or folder; null: those that hold for all of them. */
+/** The script or folder whose settings are asked for; null: the settings that hold for all. */
 export interface ConfigParams {
   readonly uri?: string | null;
 }
 
-/** The settings in force with the origin of each (`skyline/config`), and what could not be used. */
+/** The settings in force with the origin of each (`skyline/config`), and the settings that could not be used. */
 export interface ConfigResult {
   readonly settings: readonly SettingInForce[];
   readonly problems: readonly string[];
@@ -21,12 +21,12 @@ export interface SettingInForce {
   readonly place: string;
 }
 
-/** The script that is asked about (`skyline/profile`, `skyline/whatifs`, `skyline/revert` and others). */
+/** The script of a request (`skyline/profile`, `skyline/whatifs`, `skyline/revert` and others). */
 export interface UriParams {
   readonly uri: string;
 }
 
-/** `skyline.profile/1`: what a profile says, ready to show. */
+/** `skyline.profile/1`: the content of a profile, ready to show. */
 export interface ProfileReport {
   readonly schema: string;
   readonly id: string;
@@ -113,7 +113,7 @@ export interface SettingPlace {
   readonly column: number;
 }
 
-/** Peak live tensor memory of an iteration against what the device has. */
+/** The peak live tensor memory of an iteration, and the memory of the device. */
 export interface MemoryReport {
   readonly peak_bytes: Interval;
   readonly capacity_bytes: number | null;
@@ -144,7 +144,7 @@ export interface MemoryPoint {
   readonly other: number;
 }
 
-/** A line and what it had taken of the memory that was live at the peak. */
+/** A line and the memory that it had allocated and that was live at the peak. */
 export interface PeakLine {
   readonly file: string;
   readonly line: number;
@@ -235,7 +235,7 @@ export interface Evidence {
   readonly cell: string;
 }
 
-/** Time and memory at one batch size; the band of the curve lies between their low and high ends. */
+/** Time and memory at one batch size; their low and high ends bound the band of the curve. */
 export interface CurvePoint {
   readonly batch_size: number;
   readonly iteration_ms: Interval;
@@ -245,7 +245,7 @@ export interface CurvePoint {
   readonly extrapolated: boolean;
 }
 
-/** The statement that drives the training, where the headline belongs. */
+/** The statement that drives the training, where editors show the headline. */
 export interface LoopReport {
   readonly file: string;
   readonly line: number;
@@ -328,7 +328,7 @@ export interface LineKernel {
   readonly calls: number;
 }
 
-/** Percentiles of the iterations of a script that does not train, each a call of its model with all around it. */
+/** Percentiles of the iterations of a script that does not train; each is a call of its model with its surroundings. */
 export interface LatencyReport {
   readonly calls: number;
   readonly p50_ms: number;
@@ -353,13 +353,13 @@ export interface WallTimeReport {
   readonly remark: string;
 }
 
-/** A batch holds `images`, or sequences of `tokens`, `per_sample` of them in each. */
+/** The batch holds `images`, or sequences of `tokens` with `per_sample` tokens each. */
 export interface BatchContentsReport {
   readonly noun: "images" | "tokens";
   readonly per_sample: number;
 }
 
-/** `skyline.whatif/2`: every question asked, singly and together. */
+/** `skyline.whatif/2`: every question asked, one by one and combined. */
 export interface WhatIfReport {
   readonly schema: string;
   readonly baseline: BaselineReport;
@@ -443,7 +443,7 @@ export interface Correction {
   readonly high: number;
 }
 
-/** The best combination that was found: `choices` as they are typed, null and a reason where there is none. */
+/** The best combination that was found: `choices` as they are typed, null with a reason if there is none. */
 export interface BestReport {
   readonly choices: readonly string[];
   readonly estimate: Estimate | null;
@@ -455,7 +455,7 @@ export interface BestReport {
   readonly left_out: readonly string[];
 }
 
-/** The first thing that a person reads. */
+/** The verdict, which the user reads first. */
 export interface StepVerdict {
   readonly bound: string;
   readonly advice: string;
@@ -468,7 +468,7 @@ export interface StepVerdict {
   readonly cell: string;
 }
 
-/** A batch size (null: as it is) and what-ifs as `NAME` or `NAME=VALUE`. */
+/** A batch size (null: unchanged) and what-ifs as `NAME` or `NAME=VALUE`. */
 export interface QuestionParams {
   readonly uri: string;
   readonly batchSize?: number | null;
@@ -484,7 +484,7 @@ export interface BestParams {
   readonly rewritable?: boolean;
 }
 
-/** The edits that `skyline/apply` would make, as a unified diff too. */
+/** The edits that `skyline/apply` would make, also as a unified diff. */
 export interface PreviewResult {
   readonly edits: readonly PreviewEdit[];
   readonly diff: string;
@@ -501,21 +501,21 @@ export interface PreviewEdit {
   readonly newText: string;
 }
 
-/** A part of the question that is not rewritten, and why; `snippet` is code to write by hand, if any. */
+/** A part of the question that is not rewritten, and the reason; `snippet` is code to write by hand, if any. */
 export interface Refusal {
   readonly name: string;
   readonly reason: string;
   readonly snippet: string;
 }
 
-/** `applied` is true if the client took the edit; else `reason` says why not. */
+/** `applied` is true if the client accepted the edit; else `reason` says why not. */
 export interface ApplyResult {
   readonly applied: boolean;
   readonly reason: string | null;
   readonly refused: readonly Refusal[];
 }
 
-/** A what-if to take out of the code, by its name (`skyline/remove`, answered with an `ApplyResult`). */
+/** A what-if to remove from the code, by its name (`skyline/remove`, answered with an `ApplyResult`). */
 export interface RemoveParams {
   readonly uri: string;
   readonly whatif: string;
@@ -531,7 +531,7 @@ export interface CodeChanges {
   readonly verify: Verifiable | null;
 }
 
-/** One change that Skyline wrote into the code and that is still there; `measured`: the profile has it too. */
+/** A change that Skyline wrote into the code and that is still there; `measured`: the profile has it too. */
 export interface CodeChange {
   readonly label: string;
   readonly batchSize: number | null;
@@ -540,7 +540,7 @@ export interface CodeChange {
   readonly measured: boolean;
 }
 
-/** The question that a verification would measure, over a profile, as `VerifyParams` take it. */
+/** The question that a verification would measure, over a profile, in the form of `VerifyParams`. */
 export interface Verifiable {
   readonly profileId: string;
   readonly batchSize: number | null;
@@ -565,7 +565,7 @@ export interface VerifyParams {
   readonly profileId?: string | null;
 }
 
-/** `skyline.verify/2`: a prediction against its measurement. */
+/** A prediction compared with its measurement. */
 export interface VerifyReport {
   readonly schema: string;
   readonly script: string;
@@ -599,7 +599,7 @@ export interface MeasuredReport {
   readonly peak_bytes: number | null;
 }
 
-/** GPUs to predict a script on (none: the usual ones and the person's own), of which none need be here. */
+/** GPUs to predict a script on (none: the usual ones and the person's own); they may be anywhere. */
 export interface DevicesParams {
   readonly uri: string;
   readonly gpus?: readonly string[];
@@ -632,7 +632,7 @@ export interface Span {
   readonly iterations: number;
 }
 
-/** One GPU; bytes, ms, and what `GpuRunCost` says. `as_is` is the script unchanged, whether it fits or not. */
+/** One GPU, with bytes, ms, and a `GpuRunCost`. `as_is` is the unchanged script, even if it is too large. */
 export interface DeviceReport {
   readonly gpu: string;
   readonly full_name: string;
@@ -649,7 +649,7 @@ export interface DeviceReport {
   readonly unmeasured_share: number;
 }
 
-/** The largest batch size that fits: `traced` at that size, or extrapolated; `reason` where unknown. */
+/** The largest batch size that fits: `traced` at that size, or extrapolated; `reason` if unknown. */
 export interface LargestBatchReport {
   readonly size: number | null;
   readonly traced: boolean;
@@ -672,7 +672,7 @@ export interface GpuRunCost {
   readonly carbon_g: Interval;
 }
 
-/** Price of an hour: `usd_per_hour` of the whole instance, of which one GPU's share is `usd_per_gpu_hour`. */
+/** The price of an hour: `usd_per_hour` for an instance, `usd_per_gpu_hour` for each of its GPUs. */
 export interface PriceReport {
   readonly provider: string;
   readonly instance: string;
@@ -697,7 +697,7 @@ export interface OpenResult {
   readonly script: string;
 }
 
-/** A question as in `QuestionParams`, and what to show of its timeline (`skyline/timeline`). */
+/** A question as in `QuestionParams`, and the part of its timeline to show (`skyline/timeline`). */
 export interface TimelineParams {
   readonly uri: string;
   readonly batchSize?: number | null;
@@ -723,7 +723,7 @@ export interface TimelineReport {
   readonly reason: string;
 }
 
-/** The iteration as it was measured, or as it is simulated; `duration_ms` is what it took. */
+/** The iteration as measured or as simulated; `duration_ms` is its duration. */
 export interface TimelineSide {
   readonly title: string;
   readonly duration_ms: number;
@@ -753,7 +753,7 @@ export interface MemoryAtParams {
   readonly timeMs: number;
 }
 
-/** `skyline.memory/1`: `older_bytes` were taken before the iteration, the rest by `lines`, largest first. */
+/** `skyline.memory/1`: `older_bytes` are from before the iteration, the rest is in `lines`, largest first. */
 export interface LiveMemoryReport {
   readonly schema: string;
   readonly time_ms: number;
@@ -763,7 +763,7 @@ export interface LiveMemoryReport {
   readonly other_bytes: number;
 }
 
-/** Bytes in `blocks` blocks that a line had taken and that are still held, by the phase they were taken in. */
+/** Bytes in `blocks` blocks that a line allocated and that are still held, by phase of allocation. */
 export interface LiveLine {
   readonly file: string;
   readonly line: number;
@@ -818,7 +818,7 @@ export interface StateReport {
   readonly busy: boolean;
 }
 
-/** A line whose time per iteration grew; `before_ms` is None for a line that was not there. */
+/** A line whose time per iteration grew; `before_ms` is None for a new line. */
 export interface GrownLine {
   readonly file: string;
   readonly line: number;
@@ -834,7 +834,7 @@ export interface CompareParams {
   readonly after?: string | null;
 }
 
-/** Two profiles of a script compared, and its source then and later as a unified diff. */
+/** Two profiles of a script compared, and the changes of its source as a unified diff. */
 export interface ComparisonReport {
   readonly profiles: DiffReport;
   readonly source: string;
@@ -874,7 +874,7 @@ export interface PhaseChange {
   readonly after_ms: number;
 }
 
-/** A line before and after; 0 on the side where it is not there. */
+/** A line before and after; 0 on a side without the line. */
 export interface LineChange {
   readonly file: string;
   readonly line_before: number;
@@ -885,13 +885,13 @@ export interface LineChange {
   readonly after_ms: number;
 }
 
-/** The clusters and transformers to plan for: those that come with Skyline, and descriptions beside the script. */
+/** The clusters and transformers to plan for: those of Skyline, and descriptions in the script's folder. */
 export interface PlanChoices {
   readonly clusters: readonly ClusterReport[];
   readonly models: readonly string[];
 }
 
-/** A described cluster. Rates in GB/s of one direction: inside of one GPU, between of all network of one node. */
+/** A described cluster. Rates in GB/s in one direction: `inside` of a GPU, `between` of a node's network. */
 export interface ClusterReport {
   readonly name: string;
   readonly gpu: string;
@@ -918,7 +918,7 @@ export interface PlanParams {
   readonly rows?: number;
 }
 
-/** `skyline.plan/1`: a ranked table of strategies. `provenance` is that of every figure. */
+/** `skyline.plan/1`: a ranked table of strategies. `provenance` holds for every figure. */
 export interface PlanReport {
   readonly schema: string;
   readonly provenance: string;
@@ -935,7 +935,7 @@ export interface PlanReport {
   readonly rows: readonly PlanRow[];
 }
 
-/** The strategy with the least memory of a layout that does not fit. */
+/** The strategy with the least memory for a layout that does not fit. */
 export interface TooLargeRow {
   readonly label: string;
   readonly gpus: number;
@@ -966,7 +966,7 @@ export interface PlanRow {
   readonly stage_layers: readonly string[];
 }
 
-/** Sizes of the kinds of parallelism multiply to the number of ranks. */
+/** Sizes of the kinds of parallelism, whose product is the number of ranks. */
 export interface Strategy {
   readonly data: number;
   readonly sharding: "ddp" | "zero1" | "zero2" | "fsdp";
@@ -988,7 +988,7 @@ export interface Strategy {
   readonly stage_recomputed: readonly number[];
 }
 
-/** A row of a plan by its number, and what to show of its timeline, as in `TimelineParams`. */
+/** A row of a plan by its number, and the part of its timeline to show, as in `TimelineParams`. */
 export interface PlanTimelineParams {
   readonly plan: PlanParams;
   readonly row: number;
@@ -1034,7 +1034,7 @@ export interface WatchReport {
   readonly names: readonly string[];
 }
 
-/** The run at a moment. Shares are of the iteration; `loss` is null if it is unknown or no number. */
+/** The run at a moment. Shares are relative to the iteration; `loss` is null if it is unknown or no number. */
 export interface WatchPoint {
   readonly at_s: number;
   readonly iteration: number;
@@ -1045,7 +1045,7 @@ export interface WatchPoint {
   readonly memory_bytes: number | null;
 }
 
-/** A rule that held. `over_iteration` is where it ended, null while it holds. `line` 0: no line is known. */
+/** A rule that held. `over_iteration` is its end, null while it holds. `line` 0: no line is known. */
 export interface WatchAlert {
   readonly rule: string;
   readonly rank: number;
@@ -1058,7 +1058,7 @@ export interface WatchAlert {
   readonly over_iteration: number | null;
 }
 
-/** The state of a training by its own log. */
+/** The state of a training according to its own log. */
 export interface LoggedTraining {
   readonly benchmark: string;
   readonly batch_size: number | null;
@@ -1073,7 +1073,7 @@ export interface LoggedTraining {
   readonly began_s: number | null;
 }
 
-/** A search for the fastest combination by measured trials (`skyline/tune`, answered with a `TuneReport`). */
+/** A search for the fastest combination by measured trials (`skyline/tune`: a `TuneReport`). */
 export interface TuneParams {
   readonly uri: string;
   readonly budgetSeconds?: number;
@@ -1117,7 +1117,7 @@ export interface TuneTrial {
   readonly worker: string | null;
 }
 
-/** A search that is under way, or the trials of the last one (`skyline/tuning`, `skyline/tuned`). */
+/** A search in progress, or the trials of the last one (`skyline/tuning`, `skyline/tuned`). */
 export interface TuneProgress {
   readonly uri: string;
   readonly running: boolean;
@@ -1163,7 +1163,7 @@ export interface VerifyOptions {
   readonly minutes?: number | null;
 }
 
-/** A script has a new profile, or the one it has went stale, or profiling it failed (`error`). */
+/** A script has a new profile, its profile became stale, or profiling failed (`error`). */
 export interface ProfileChanged {
   readonly uri: string;
   readonly profileId: string | null;
@@ -1184,7 +1184,7 @@ export interface Measuring {
   readonly scriptSeconds: number | null;
 }
 
-/** The person trusts the workspace by now, or does not any more (`skyline/trust`, to the server). */
+/** The person now trusts the workspace, or no longer does (`skyline/trust`, to the server). */
 export interface TrustParams {
   readonly trusted: boolean;
 }

@@ -1,7 +1,7 @@
 /*
 Built by `make page`.
 Sources: src/view/plan-state.ts src/view/runs-state.ts webview/asker.ts webview/bar.ts webview/board.ts webview/curve.ts webview/dom.ts webview/results.ts webview/scale.ts webview/served-page.ts webview/served-panel.css webview/served-panel.ts webview/style.css webview/units.ts webview/whatifs.ts
-SHA-256: 63b7a281562b7acf81cf8685251ccf476029675a27ee08a7d0a217aa6b7e360b
+SHA-256: ff43b25e190bbc7af89965e3d8fa000203d63a3fa84a39d80cbd6d784e87b1d6
 
 With uPlot 1.6.32:
 The MIT License (MIT)
