@@ -197,7 +197,7 @@ export class Board {
     this.#now.textContent = parts.filter(Boolean).join(" · ");
     const predictedTime = `${change(profile.iteration_ms, estimate?.iteration_ms ?? null, timeUnit)} per iteration`;
     const loss = toLoss(estimate?.to_loss ?? null);
-    this.#loss.textContent = loss && `To the same loss, an estimate: ${loss}.`;
+    this.#loss.textContent = loss && `To the same loss (estimate): ${loss}.`;
     this.#loss.title = estimate?.to_loss?.basis ?? "";
     this.#time.textContent = this.#plain() ? this.#hint : this.#readOnly && this.#asked !== null ? `${predictedTime}. Not written. ${this.#readOnly}` : `${predictedTime}${this.#written}`;
     this.#time.classList.toggle("muted", this.#plain());

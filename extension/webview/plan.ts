@@ -97,7 +97,7 @@ export class PlanPanel {
     const body = report.rows.map((row) => {
       const figures = [...(several ? [String(row.gpus)] : []), withSpread(row.step_ms, unit), rate(row.units_per_s.value), text(row.memory_bytes.value, byteUnit(row.memory_bytes.value)), ...(paid ? [hours(row), dollars(row)] : [])];
       const open = h("button", { class: "link", "data-key": `plan row ${row.rank}`, "aria-expanded": String(opened?.row === row.rank), onclick: () => this.post({ type: "planRow", row: row.rank }) }, row.label);
-      const why = [row.why || "The fastest on as many GPUs", row.objection && `the training ${row.objection}`, `limited by ${row.limit}`];
+      const why = [row.why || "The fastest strategy on this number of GPUs", row.objection && `the training ${row.objection}`, `limited by ${row.limit}`];
       const marks = [opened?.row === row.rank && "on", row.objection !== "" && "muted"].filter(Boolean).join(" ");
       const name = h("tr", {}, h("th", { scope: "rowgroup", colspan: titles.length }, `${row.rank}. `, open));
       return h("tbody", { class: marks, title: why.filter(Boolean).join("; ") }, name, h("tr", {}, ...figures.map((figure) => h("td", {}, figure))));
@@ -111,7 +111,7 @@ export class PlanPanel {
     const sizes = row.stage_memory_bytes.map((value) => text(value, byteUnit(value)));
     const stages = sizes.length > 0 && `Memory of the stages: ${sizes.join(", ")}`;
     const layers = row.stage_layers.length > 0 && `Layers of the stages: ${row.stage_layers.join("; ")}`;
-    const words = [row.why || "The fastest on as many GPUs", row.objection && `The training ${row.objection}`, stages, layers, `MFU ${share(row.mfu)}`].filter(Boolean).join(". ");
+    const words = [row.why || "The fastest strategy on this number of GPUs", row.objection && `The training ${row.objection}`, stages, layers, `MFU ${share(row.mfu)}`].filter(Boolean).join(". ");
     const save = h("button", { class: "secondary", "data-key": "plan perfetto", onclick: () => this.post({ type: "planPerfetto", row: row.rank }) }, "Save for Perfetto…");
     const question = { batchSize: null, whatifs: row.whatifs };
     const write = h("button", { "data-key": "plan write", title: row.whatifs.join(" "), onclick: () => this.post({ type: "applyTogether", question }) }, "Write the code");
@@ -126,7 +126,7 @@ export class PlanPanel {
         ...strip("memory of a rank", row.memory_parts, (value) => text(value, byteUnit(value))),
         timeline ? lanes(timeline) : h("div", { class: "muted" }, "simulating…"),
         h("div", { class: "actions" }, written && hindered === "" && write, save),
-        written ? hindered !== "" && h("div", { class: "muted" }, hindered) : h("div", { class: "muted" }, "Skyline writes the code of data and sharded parallelism (ddp, fsdp) of a script."),
+        written ? hindered !== "" && h("div", { class: "muted" }, hindered) : h("div", { class: "muted" }, "Skyline writes code only for data and sharded parallelism (ddp, fsdp) of a script."),
       ),
     ];
   }
@@ -138,7 +138,7 @@ function hindrance(state: ViewState): string {
   return state.profile ? "" : "Skyline writes the code once the script is profiled.";
 }
 
-const NOT_YET = "Choose a cluster, which need not be present. The script is traced by shape for its GPU, and nothing is run there. A described model needs no trace.";
+const NOT_YET = "Choose a cluster, which need not be present. Skyline traces the tensor shapes of the script for its GPU and runs nothing there. A model chosen by name, such as llama3-8b, needs no trace.";
 
 /** Parts of a whole as a strip with its figures. */
 function strip(title: string, parts: Readonly<Record<string, number>>, figure: (value: number) => string): HTMLElement[] {
@@ -169,7 +169,7 @@ function lanes(report: TimelineReport): HTMLElement {
     });
     return h("div", { class: "lane" }, h("span", { class: "muted" }, lane.name), track);
   });
-  return h("div", { class: "lanes", role: "img", "aria-label": `Timeline of one step, ${text(end, unit)}` }, ...rows, h("div", { class: "muted caption" }, `one step from 0 to ${text(end, unit)}; one rank stands for the equal ranks of its stage`));
+  return h("div", { class: "lanes", role: "img", "aria-label": `Timeline of one step, ${text(end, unit)}` }, ...rows, h("div", { class: "muted caption" }, `one step from 0 to ${text(end, unit)}; each stage is shown by one of its equal ranks`));
 }
 
 /** The strategies that are not in the table. */

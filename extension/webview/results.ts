@@ -55,7 +55,7 @@ export function verified(report: VerifyReport): HTMLElement {
     "div",
     { class: `verified ${doubt ? "" : direction(measured.speedup)}`, role: "status" },
     h("b", {}, `Verified: ${gain} samples/s. `),
-    `${figures}${off}${held}, ${measured.rounds} rounds.${doubt && ` The gain is ${doubt}.`}`,
+    `${figures}${off}${held}, ${measured.rounds} rounds.${doubt && ` The gain comes ${doubt}.`}`,
   );
 }
 
@@ -74,7 +74,7 @@ export function best(report: BestReport, baseline: BaselineReport | null, post: 
   const question = { batchSize: sizes[0] ?? null, whatifs: report.choices.filter((choice) => !choice.startsWith("batch_size=")) };
   const { speedup_range: range } = estimate;
   const doubt = baseline ? baselineDoubt(estimate.speedup, baseline.iteration_ms) : "";
-  const notes = [estimate.extrapolated && " Extrapolated: this batch size is outside the measured ones.", doubt && ` The gain is ${doubt}.`];
+  const notes = [estimate.extrapolated && " Extrapolated: this batch size is outside the measured ones.", doubt && ` The gain comes ${doubt}.`];
   const words = `${report.choices.join(", ")}: ${range ? speedupWithRange(range) : speedup(estimate.speedup)} samples/s, the best of ${report.tried} combinations.${notes.filter(Boolean).join("")} `;
   return h("div", { class: `verified ${estimate.extrapolated || doubt ? "" : direction(range)}`, role: "status" }, words, h("button", { class: "link", "data-key": "apply best", onclick: () => post({ type: "applyTogether", question }) }, "Write it into the code"));
 }

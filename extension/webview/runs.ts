@@ -12,12 +12,12 @@ type Trial = TuneReport["trials"][number];
 const SVG = "http://www.w3.org/2000/svg";
 const WIDTH = 300;
 const HEIGHT = 60;
-const ALLOWED = { exact: "same results", numerics: "rounding may differ", convergence: "training may converge differently", model: "another model" } as const;
+const ALLOWED = { exact: "same results", numerics: "rounding may differ", convergence: "training may converge differently", model: "a different model" } as const;
 const MINUTES = [1, 5, 15, 60] as const;
 
 export function watched({ runs, script }: ViewState, post: Post): HTMLElement[] {
   const { watched: report } = runs;
-  if (!report) return [...problem(runs.reason), h("div", { class: "muted" }, `This script was not watched yet. In a terminal, skyline watch ${script?.name ?? "train.py"} runs the training itself and checks it with rules.`)];
+  if (!report) return [...problem(runs.reason), h("div", { class: "muted" }, `This script has not been watched yet. Run skyline watch ${script?.name ?? "train.py"} in a terminal: it runs the training and checks it with rules.`)];
   const last = report.points.at(-1);
   const facts = [
     { running: "running", silent: "no update for 30 s", ended: report.exit_code === 0 ? "ended" : `ended with exit code ${report.exit_code ?? "?"}` }[report.state],
@@ -32,7 +32,7 @@ export function watched({ runs, script }: ViewState, post: Post): HTMLElement[] 
     h("div", { class: report.state === "silent" ? "busy" : "", role: "status" }, facts.filter(Boolean).join(" · ")),
     ...(last ? [chart(report), shares(report)] : []),
     ...[...report.alerts].reverse().map((alert) => {
-      const over = alert.over_iteration === null ? "" : `, over at ${alert.over_iteration.toLocaleString("en")}`;
+      const over = alert.over_iteration === null ? "" : `, ended at ${alert.over_iteration.toLocaleString("en")}`;
       const open = alert.line ? (): void => post({ type: "open", place: { kind: "line", file: alert.file, line: alert.line, source: "" } }) : null;
       return h("button", { class: "plain finding alert", "data-key": `${alert.rule} ${alert.iteration}`, title: alert.evidence.join("\n"), onclick: open }, h("span", { class: "code" }, alert.rule), h("span", {}, `${alert.title} (iteration ${alert.iteration.toLocaleString("en")}${over})`));
     }),

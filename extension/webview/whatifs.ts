@@ -12,7 +12,7 @@ const SEMANTICS = {
   exact: "trains exactly as before",
   numerics: "changes rounding",
   convergence: "may change how training converges",
-  model: "trains another model",
+  model: "trains a different model",
 } as const;
 const PROVENANCE = {
   measured: "Measured: this script ran with the change, on this machine",
@@ -64,7 +64,7 @@ export class WhatIfs {
     const gain = doubt ? "" : direction(estimate.speedup_range);
     const { speedup_range: range } = estimate;
     const known = isKnown(range);
-    const unsure = range && !known ? `${speedupWithRange(range)}: Verify measures it` : "The range includes zero: this change may have no effect";
+    const unsure = range && !known ? `${speedupWithRange(range)}: press Verify to measure it` : "The range includes zero: this change may have no effect";
     const details = [
       known ? timeChange(estimate.change_ms) : "",
       before > 0 && Math.abs(memory) >= before / 100 ? byteChange(memory) : "",
@@ -78,7 +78,7 @@ export class WhatIfs {
       { class: `whatif${inCode === undefined ? "" : " on"}`, title: [SEMANTICS[estimate.semantics], PROVENANCE[estimate.provenance], ...estimate.assumptions].join("\n") },
       h("label", {}, state.isTrace ? "" : input, h("span", { class: "name" }, estimate.name.replaceAll("_", " "))),
       this.#choice(estimate, inCode),
-      h("span", { class: `gain ${gain}`, title: gain ? "" : doubt ? `A factor ${doubt}` : unsure }, known ? speedup(estimate.speedup) : "not known"),
+      h("span", { class: `gain ${gain}`, title: gain ? "" : doubt ? `The factor comes ${doubt}` : unsure }, known ? speedup(estimate.speedup) : "not known"),
       h("div", { class: "muted" }, details.filter(Boolean).join(" · ")),
       this.#refused(estimate, state),
     );

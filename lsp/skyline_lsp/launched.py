@@ -42,7 +42,7 @@ class LaunchedRun:
         launch = launch_of(self.words, request.working_directory)
         if (launch.script, launch.module) != ("" if request.module else str(request.script), request.module):
             raise UsageError(
-                f"`{' '.join(self.launcher)}` is not a launcher that Skyline reads",
-                hint="Known are torchrun, accelerate launch, deepspeed, uv run and others: docs/launchers.md.",
+                f"`{' '.join(self.launcher)}` is not a launcher that Skyline supports",
+                hint="Supported: torchrun, accelerate launch, deepspeed, uv run and others (docs/launchers.md).",
             )
         return replace(launched(request, launch), arguments=launch.arguments)

@@ -44,7 +44,7 @@ def story(cost: PlacedLineCost) -> str:
         table.append(("bound by", detail.bound))
     if detail.critical_share < _ALL:
         share = units.format_share(detail.critical_share)
-        table.append(("critical path", f"{share} of its work"))
+        table.append(("critical path", f"{share} of the line's work"))
     whole = units.format_ms_interval(report.iteration_ms)
     head = f"**{scale.text(row.self_ms)}** per iteration · {units.format_share(row.share)} of {whole}"
     rows = "\n".join(f"| {name} | {value} |" for name, value in table)

@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = make_parser()
     options = parser.parse_args(argv)
     if options.token_file and options.tcp is None:
-        parser.error("--token-file needs --tcp: only the parent process can use standard input and output")
+        parser.error("--token-file needs --tcp: standard input and output need no token")
 
     try:
         _log_to(options.log_file, verbose=options.verbose)

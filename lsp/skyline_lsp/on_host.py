@@ -79,6 +79,6 @@ def check_measured_here(profile: Profile, command: str) -> None:
     host = profile.environment.device.host
     if host:
         raise UsageError(
-            f"{Path(profile.script).name} was profiled on {host}, and {command} measures here",
-            hint=f"Profile it here first, without profile.host, or run skyline on {host}.",
+            f"{Path(profile.script).name} was profiled on {host}, but {command} measures on this machine",
+            hint=f"Profile it on this machine first, without profile.host, or run skyline on {host}.",
         )

@@ -106,8 +106,8 @@ class Planner:
         if Path(state.path).suffix not in {".py", ".pyw", ".ipynb"}:
             if prepared is None:
                 raise UsageError(
-                    "A profiler trace does not describe the shapes of a whole step",
-                    hint="Choose a described model, or open the training script.",
+                    "A profiler trace does not record the tensor shapes of a whole step",
+                    hint="Choose a model by name, such as llama3-8b, or open the training script.",
                 )
             return prepared.profile
         if prepared is not None and not state.stale and _is_for(prepared.profile, cluster):

@@ -51,7 +51,7 @@ class Tuner:
         self.task.require_free(state, "is being tuned", "Tune it")
         prepared = state.profiled()
         if not asked.budgetSeconds > 0:
-            raise UsageError("The budget must be above 0 s", hint="Five minutes are usual.")
+            raise UsageError("The budget must be above 0 s", hint="A usual budget is 300 s.")
         check_measurable(prepared.profile)
         check_measured_here(prepared.profile, "a search by trials")
         server, analysis = self.task.server, prepared.analysis
@@ -92,7 +92,7 @@ class Tuner:
             def on_trial(trial: TuneTrial) -> None:
                 if problem := kept.add(trial):
                     logger.warning("%s", problem)
-                tell(f"trial {len(kept.state.trials)} is over")
+                tell(f"trial {len(kept.state.trials)} finished")
 
             tell("choosing trials")
             found = tune(

@@ -86,7 +86,11 @@ class Verifier:
             result, whatifs = found
             if state.prepared is latest:
                 state.prepared = replace(latest, whatifs=whatifs)
-            return f"measured {result.measured.ratio.value:.3f} of the time" if result.valid else "discarded"
+            return (
+                f"measured {result.measured.ratio.value:.3f} of the unchanged time"
+                if result.valid
+                else "discarded"
+            )
 
         title = f"Verifying {Path(state.path).name}"
         return (await self.task.run(state.path, title, work, done))[0]

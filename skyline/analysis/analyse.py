@@ -141,8 +141,8 @@ def _notes(profile: Profile) -> tuple[str, ...]:
         notes = [f"{ratio}: the speed of the machine or the amount of work varies"]
         if profile.recorded_ms:
             notes.append(
-                "the overhead of recording is not conclusive: it compares recorded iterations with others, "
-                "and these differ by themselves"
+                "the overhead of recording is not conclusive: it compares recorded with unrecorded iterations, "
+                "and iterations differ anyway"
             )
         return tuple(notes)
     return ()

@@ -145,6 +145,6 @@ def _refusals(analysis: Analysis, refused: tuple[Refused, ...]) -> str:
     """Each part that cannot be made, with the reason and the code to write by hand."""
     parts: list[str] = []
     for one in with_cells(refused, analysis.profile):
-        by_hand = f"\nTo write by hand:\n{one.snippet}" if one.snippet else ""
+        by_hand = f"\nCode to insert by hand:\n{one.snippet}" if one.snippet else ""
         parts.append(f"{one.name}: {one.reason}{by_hand}")
     return "\n".join(parts)

@@ -104,12 +104,14 @@ class FileFollower:
             return False
         if not self._owed:
             if self._by_git:
-                self._tell(f"git changed {self._script.name} or a module of it. Save it to measure it again.")
+                self._tell(
+                    f"git changed {self._script.name} or one of its modules. Save it to measure again."
+                )
             return False
         now = checkout.checkout_at(str(self._script))
         if now != self._agreed:
-            where = f"{self._script.name} is on {now} now; skyline serve was started on {self._agreed}"
-            self._tell(f"{where} and measures only there. Start it again to measure here.")
+            where = f"skyline serve was started on {self._agreed} and measures only there"
+            self._tell(f"{where}. {self._script.name} is now on {now}: start skyline serve again here.")
             return False
         return True
 

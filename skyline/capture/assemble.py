@@ -126,7 +126,7 @@ class ScriptRun:
         notes = self.notes
         if hidden and not found.knobs:
             names = ", ".join(f"{knob.name} = {knob.value} (line {knob.span.line})" for knob in hidden[:3])
-            notes = (*notes, f"The run showed no batch of the size that the source seems to set: {names}.")
+            notes = (*notes, f"No batch of the run had the size that the source seems to set: {names}.")
         return replace(self, knobs=knobs, in_force=found, notes=notes)
 
     def _unnamed(self) -> Knob | None:

@@ -95,9 +95,7 @@ _NO_LAUNCHER = (
     "A launcher starts this script. Write it before the script: skyline profile torchrun --nproc-per-node 2 SCRIPT. "
     "In an editor, set skyline.profile.launcher."
 )
-_NO_INPUT = (
-    "A profiled script gets no input: let it take this answer from an argument instead of the keyboard."
-)
+_NO_INPUT = "A profiled script cannot read keyboard input: let it take this answer from an argument."
 _NEXT_STEPS = {
     r"No space left on device": _MORE_ROOM,
     r"ModuleNotFoundError: No module named '(?P<name>[\w.]+)'": _NO_MODULE,

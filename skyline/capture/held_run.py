@@ -313,7 +313,7 @@ class HeldRun:
     def _begin_again(self) -> None:
         if self._lives > self._pace.restarts:
             raise CaptureImpossible(
-                f"The script was started {self._lives} times and ended each time",
+                f"The script ended in each of its {self._lives} runs, before the measurement was complete",
                 hint="Give it more iterations or more data for the measurement.",
             )
         self.close()

@@ -131,12 +131,14 @@ def notes_on(recording: ChildRecording, device_kind: str) -> tuple[str, ...]:
         )
     if recording.light_failure:
         notes.append(
-            f"{LIGHT_FAILED} ({recording.light_failure}): times of lines are those of the recording with shapes and "
-            "memory, and include its cost."
+            f"{LIGHT_FAILED} ({recording.light_failure}): line times come from the recording with shapes and "
+            "memory, and include its overhead."
         )
     if recording.unknown_share >= _MUCH_UNKNOWN:
-        note = "Iterations differ: shapes and arithmetic were noted in one, and operators with "
-        notes.append(f"{note}{recording.unknown_share:.0%} of the time of all were not among them.")
+        notes.append(
+            "Iterations differ: shapes and arithmetic were recorded in one iteration, and it lacks operators that "
+            f"take {recording.unknown_share:.0%} of the total time."
+        )
     if recording.module_count > len(recording.modules):
         notes.append(
             f"The model has {recording.module_count:,} modules; the {len(recording.modules):,} with most "

@@ -190,7 +190,7 @@ def _notes(traced: _Traced, gpu: GpuTarget | None) -> tuple[str, ...]:
             )
         else:
             notes.append(
-                f"{place} decides by a number that was not computed; false or 1 was assumed, "
+                f"{place} branches on a value that was not computed; false or 1 was assumed, "
                 "and the other branch was not traced."
             )
     if traced.compiled:

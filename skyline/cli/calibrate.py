@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 CALIBRATE_SCHEMA = "skyline.calibrate/1"
 _EXAMPLES = """\
-  skyline calibrate                             three minutes; again goes on
+  skyline calibrate                             three minutes; run again to continue
   skyline calibrate --minutes 10 --device cuda  longer, the GPU
-  skyline calibrate --export workstation.csv    a file to give away
+  skyline calibrate --export workstation.csv    a file to share
   skyline calibrate --add workstation.csv       predict for that machine, too
   skyline calibrate --list                      what was measured or added"""
 _UNSTEADY = 0.25

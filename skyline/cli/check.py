@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\
   skyline check                                  the script and limits of [tool.skyline.budget]
-  skyline check train.py --base origin/main      not more than 5 % slower than there
+  skyline check train.py --base origin/main      at most 5 % slower than origin/main
   skyline check train.py --slower 3% --markdown summary.md --junit skyline.xml"""
 _EXIT_CODES = {"within": 0, "over": 1, "inconclusive": 2}
 _DEFAULT_SLOWER = "5%"
@@ -112,7 +112,7 @@ def _budget(options: argparse.Namespace) -> tuple[Path, Budget]:
     elif "slower" in values:
         raise UsageError(
             "The limit on the slowdown needs a base to compare with",
-            hint="Add --base origin/main, or base in the table.",
+            hint="Add --base origin/main, or set base in [tool.skyline.budget].",
         )
     budget = converted(msgspec.to_builtins(values), Budget, "--slower")
     limits = [budget, budget.cpu, budget.cuda]
@@ -164,7 +164,7 @@ def _named_failures(revision: BaseRevision | None) -> Generator[None, None, None
         yield
     except ScriptFailed as error:
         if revision is not None and str(revision.root) in (error.file or error.traceback):
-            missing = "Files next to the script that git does not track are missing there."
+            missing = "It lacks files that git does not track."
             error.message = f"At {revision.commit}, the base: {error.message}"
             error.hint = f"The base revision {revision.commit} failed. {error.hint or missing}"
         raise

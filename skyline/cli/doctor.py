@@ -237,7 +237,7 @@ def _network(folder: Path) -> Check:
     return Check(
         "network",
         "ok",
-        f"a run that you start reaches every host, one that a save starts {reached} (Python's calls)",
+        f"runs that you start can reach every host; runs after a save: {reached} (Python's calls)",
     )
 
 

@@ -111,7 +111,7 @@ def _add_own(command: argparse.ArgumentParser) -> None:
         type=seconds,
         metavar="S",
         help="seconds for which the script trains while its gradients are compared "
-        f"(default: {_OBSERVED_S:g}, or what is in the profile)",
+        f"(default: {_OBSERVED_S:g}, or the gradients in the profile)",
     )
     group.add_argument(
         "--noise-scale", type=amount, metavar="N", help="the critical batch size, instead of measuring it"

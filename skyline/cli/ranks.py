@@ -14,7 +14,7 @@ from skyline.whatif.question import Choice
 _EXAMPLES = """\
   skyline ranks traces/                      a folder with one PyTorch profiler trace per rank
   skyline ranks rank0.json.gz rank1.json.gz  these
-  skyline ranks traces/ --scale nccl=0.5     what would a network of twice the speed bring?
+  skyline ranks traces/ --scale nccl=0.5     the effect of a network of twice the speed
   skyline ranks traces/ --cluster tcp://10.0.0.5:8786"""
 
 
@@ -41,7 +41,7 @@ def make_parser() -> argparse.ArgumentParser:
     where.add_argument(
         "--cluster",
         metavar="ADDRESS",
-        help="read them on the workers of this Dask scheduler, which see the same files",
+        help="read them on the workers of this Dask scheduler, which can read the same files",
     )
     command.add_argument(
         "--scale",

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _EXAMPLES = """\
   skyline serve train.py
   skyline serve --no-browser --port 8080 train.py --epochs 1
-  skyline serve --saved train.py              only what others measure"""
+  skyline serve --saved train.py              show saved profiles only"""
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from skyline.tune.trials import TuneTrial
 
 _EXAMPLES = """\
-  skyline tune train.py                               five minutes, same results of training
+  skyline tune train.py                               five minutes, same training results
   skyline tune train.py --budget 10m --allow numerics rounding may differ
   skyline tune train.py --allow convergence --apply   other batch sizes too; make the change
   skyline tune train.py --resume --budget 2m          continue from the trials so far
@@ -80,7 +80,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--workers",
         type=_workers,
         metavar="ADDRESS|local:N",
-        help="run the trials on the workers of this Dask scheduler, which see the same files; local:N starts N "
+        help="run the trials on the workers of this Dask scheduler, which can read the same files; local:N starts N "
         "workers on this machine",
     )
     group.add_argument("--resume", action="store_true", help="continue from the trials of the last search")

@@ -180,12 +180,12 @@ def constraints_from(options: argparse.Namespace) -> Constraints | None:
     ]
     if not options.best:
         if given:
-            raise UsageError(f"{given[0]} is for --best", hint=f"Write: --best {given[0]} …")
+            raise UsageError(f"{given[0]} needs --best", hint=f"Write: --best {given[0]} …")
         return None
     if options.names:
         raise UsageError(
-            f"--best searches by itself: {options.names[0]} cannot be given with it",
-            hint="Omit the names or --best.",
+            f"--best cannot be combined with the what-if {options.names[0]}",
+            hint="Omit the what-ifs or --best.",
         )
     from skyline.analysis.best import Constraints
     from skyline.whatif.base import Semantics

@@ -86,8 +86,8 @@ class IndependentKernels:
         )
         return Finding.at(
             self.code,
-            f"products next to independent kernels that wait for memory: at most {cost_ms / step_ms(subject):.0%} of "
-            "the iteration to save",
+            "matrix products could run together with independent memory-bound kernels: this saves at most "
+            f"{cost_ms / step_ms(subject):.0%} of the iteration",
             lines[0][0] if lines else None,
             cost_ms,
             None,
@@ -98,7 +98,7 @@ class IndependentKernels:
                 ),
                 Evidence(
                     "assumed: both kernels of a pair run as one (horizontal fusion), which takes as long as the longer "
-                    "one, its memory traffic or its arithmetic; no library writes such kernels"
+                    "kernel, the joint memory traffic or the joint arithmetic; no library has such kernels"
                 ),
                 *(
                     Evidence.at(

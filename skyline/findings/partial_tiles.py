@@ -62,19 +62,19 @@ class PartialTiles:
         lines = dearest_lines(graph, tasks, idle_us)
         return Finding.at(
             self.code,
-            f"products fill {format_share(shares.filled)} of their tiles, and in their waves "
-            f"{format_share(shares.busy)} of the multiprocessors' time has a tile",
+            f"matrix products fill {format_share(shares.filled)} of their tiles, and their waves keep the "
+            f"multiprocessors busy for {format_share(shares.busy)} of the time",
             lines[0][0] if lines else None,
             cost_ms,
             None,
             (
                 Evidence(
-                    f"bound: full tiles and whole waves in the same sum of {format_ms(took_ms)} of products; the tiles "
-                    f"are those of a model of the libraries for {spec.name}"
+                    f"upper bound: full tiles and whole waves in all {format_ms(took_ms)} of matrix products; "
+                    f"the tiles are from a model of the libraries for {spec.name}"
                 ),
                 Evidence(
-                    "cure: sizes in multiples of the tiles (64, 128), whose steps skyline sweep --vary shows; larger "
-                    "batches fill more waves"
+                    "remedy: sizes that are multiples of the tile size (64, 128); skyline sweep --vary shows the "
+                    "steps; larger batches fill more waves"
                 ),
                 *(
                     Evidence.at(f"{format_ms(us / 1e3 / max(1, subject.steps))} of an iteration", line)

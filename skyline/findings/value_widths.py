@@ -51,7 +51,7 @@ class NarrowValues:
                     f"{_words([layer.gradients for layer in layers if layer.gradients is not None])}"
                 ),
                 Evidence(
-                    f"bound: each value in its own width, without a note of the widths, would save "
+                    "upper bound: values stored in their own widths, without storing the widths, would save "
                     f"{format_bytes(_saved_bits(every) / 8)} of {format_bytes(stored_bytes)} in 16 bits, read and "
                     "written in an iteration; processors and GPUs store whole bytes"
                 ),

@@ -42,7 +42,7 @@ def academic_bert() -> Preset:
         amount="the tokens of BERT's own training",
         published=(
             Published(
-                "24 hours on 8 Titan V of 12 GB, sequences of 128 tokens; the training ends by the clock",
+                "24 hours on 8 Titan V of 12 GB, sequences of 128 tokens; the training ends after a fixed time",
                 "Izsak, Berchansky and Levy 2021, arXiv 2104.07705",
             ),
             Published(
@@ -86,7 +86,7 @@ _MEASURES = (
     ),
     Measure(
         "masked_only",
-        "logits of masked tokens alone",
+        "logits of masked tokens only",
         Semantics.EXACT,
         lambda job: _with(job, predicted=_MASKED),
     ),

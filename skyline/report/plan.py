@@ -70,7 +70,7 @@ class Terms:
         if terms.budget_usd is not None and cluster.usd_per_node_hour is None:
             raise UsageError(
                 f"the price of {cluster.name} is not known",
-                hint="Put usd_per_node_hour into a description of your own.",
+                hint="Set usd_per_node_hour in your own cluster description: docs/plan.md.",
             )
         return terms
 

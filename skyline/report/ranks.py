@@ -243,7 +243,7 @@ def _notes(job: Job, asked: str) -> list[str]:
         count = len(job.alignment.alone)
         notes.append(
             f"Collectives of {count} channel{'s' * (count > 1)} ({', '.join(job.alignment.alone[:3])}"
-            f"{', …' if count > 3 else ''}) were not found alike on all ranks that have them."
+            f"{', …' if count > 3 else ''}) do not match on all ranks that have them."
         )
     if not any(one.marked for one in job.alignment.ranks):
         notes.append("The script marked no steps (profiler.step()): the whole recording counts as one.")

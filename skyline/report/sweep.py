@@ -287,8 +287,8 @@ def _knee_words(
     if bend is None:
         return
     text = (
-        f"Knee at {name} {values[bend.at]}: below, twice the value takes {bend.below:.2f} times as long; above, "
-        f"{bend.above:.2f} times."
+        f"Knee at {name} {values[bend.at]}: doubling the value multiplies the time by {bend.below:.2f} below it, and "
+        f"by {bend.above:.2f} above it."
     )
     first, last = (one.work.busy_share if one.work else None for one in (points[0], points[-1]))
     if first is not None and last is not None and first < _HOST_BOUND and last > first:
@@ -386,8 +386,8 @@ def _basis(swept: Swept, rounds: int) -> Iterator[str]:
             )
     else:
         yield (
-            f"{units.plural(ran, 'point')}, measured in turns with the first of them, in up to {rounds} rounds; a "
-            "range is that of the rounds. No file was changed."
+            f"{units.plural(ran, 'point')}, measured in turns with the first of them, in up to {rounds} rounds; "
+            "ranges show the spread of the rounds. No file was changed."
         )
         if between:
             yield (

@@ -173,16 +173,14 @@ def _notes(subject: Subject, recording: Recording, phases: PhaseTimes) -> tuple[
     counted = recording.steps_ms[recording.counted]
     if min(counted) > 0 and max(counted) / min(counted) > _STEADY:
         notes.append(
-            f"The counted steps differ by {max(counted) / min(counted):.1f} times among themselves: the "
-            "speed of the machine or "
-            "the amount of work varies."
+            f"The slowest counted step takes {max(counted) / min(counted):.1f} times as long as the fastest: the "
+            "speed of the machine or the amount of work varies."
         )
     if recording.gpu_lags:
         notes.append(
             f"The script ran ahead of the GPU: its steps took {units.format_ms(recording.iteration_ms.value)}, and the "
             f"work that they launched takes {units.format_ms(recording.running_ms.value)}. A longer run "
-            "cannot do this: the figures "
-            "describe the launched work."
+            "cannot stay ahead like this: the figures describe the launched work."
         )
     if before := found.get("work launched before the recording", 0):
         notes.append(
@@ -294,4 +292,4 @@ def _row(
 def _idle(report: TraceReport) -> tuple[str, ...]:
     if report.idle_ms <= 0:
         return ()
-    return (f"Of the phase other, {report.idle_ms:.2f} ms are time in which nothing was recorded.",)
+    return (f"The phase other includes {report.idle_ms:.2f} ms in which nothing was recorded.",)

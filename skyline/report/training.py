@@ -185,7 +185,7 @@ def _costs(
         included.append(f"Ends of epochs (validation, checkpoint, loaders): {each}.")
     else:
         reason = (
-            f"no end of an epoch was timed in the first {training.iterations:,} iterations (--observe S takes longer)"
+            f"no end of an epoch was timed in the first {training.iterations:,} iterations (--observe S: a longer time)"
             if samples_of_epoch(profile)
             else "the length of an epoch is not known"
         )
@@ -196,7 +196,9 @@ def _costs(
             "replayed (--evaluation run runs them)."
         )
     if profile.prediction is not None:
-        missing.append("The GPU's part in these costs: they were measured on this machine.")
+        missing.append(
+            "GPU work during start-up and ends of epochs: these times were measured on this machine."
+        )
     return tuple(included), tuple(missing)
 
 
@@ -206,8 +208,8 @@ def _assumptions(points: Sequence[NoisePoint], given: float | None) -> Iterator[
         "size (McCandlish et al. 2018)."
     )
     yield (
-        "The learning rate fits each batch size: larger for larger batches. With an unchanged one, a larger batch "
-        "needs more samples than stated."
+        "The learning rate fits each batch size: larger for larger batches. With an unchanged learning rate, a "
+        "larger batch needs more samples than stated."
     )
     if given is not None:
         yield "The critical batch size is as given, without a range."
@@ -219,19 +221,19 @@ def _notes(analysis: Analysis, points: Sequence[NoisePoint]) -> Iterator[str]:
     adaptive = [one.name for one in analysis.profile.optimizers if one.name != "SGD"]
     if points and adaptive:
         yield (
-            f"{adaptive[0]} scales gradients by their size: the critical batch size then states the order of "
-            "magnitude, and trainings may need other samples than the range says."
+            f"{adaptive[0]} scales gradients by their size: the critical batch size is then an order of "
+            "magnitude, and the number of samples may be outside the range."
         )
     if len(analysis.curve) < 2:
         yield "Other batch sizes are not in the profile: its curve has one point."
     known = [one.scale.value for one in points if one.scale.value is not None]
     if len(known) > 1 and known[-1] > _GROWTH * known[0]:
         yield (
-            f"The critical batch size grew from {known[0]:,.0f} to {known[-1]:,.0f} in the observed iterations and has "
-            "not been seen to stop: --observe S lets the script train longer."
+            f"The critical batch size grew from {known[0]:,.0f} to {known[-1]:,.0f} in the observed iterations and "
+            "may grow further: --observe S lets the script train longer."
         )
     if points and points[-1].scale.high is None:
-        yield "The gradients bound the critical batch size from below only: their noise hides the common part."
+        yield "The gradients give only a lower bound of the critical batch size: their noise hides their mean."
     losses = [one.loss for one in points]
     if points and all(one is None for one in losses):
-        yield "The loss was not found: backward was not called on a single number."
+        yield "The loss was not found: backward was not called on a scalar."

@@ -56,7 +56,7 @@ def _existing(context: RewriteContext) -> tuple[Module, ast.Call] | None:
     for module, node in compiling_calls(context):
         if on_condition(module, node) is not None:
             message = f"The script compiles its model on a condition (line {node.lineno})"
-            raise refusal(message, module, node, hint="Let the condition hold, by its option.")
+            raise refusal(message, module, node, hint="Set the option that makes the condition true.")
         return module, node
     return None
 
@@ -225,7 +225,7 @@ def _check_removable(context: RewriteContext, calls: list[tuple[Module, ast.Call
         condition = on_condition(module, call)
         if condition is not None and not _asks_what_is_installed(condition):
             message = "The script compiles its model on a condition"
-            raise refusal(message, module, call, hint="Make the condition false, by its option.")
+            raise refusal(message, module, call, hint="Set the option that makes the condition false.")
     for module, node in context.program.nodes_of(ast.Attribute):
         if node.attr == "_orig_mod":
             message = f"`{text_of(node)}` is there only in a compiled model"

@@ -199,5 +199,5 @@ def _check_not_indexed(context: RewriteContext, pair: Pair) -> None:
     names = {last_name(target) for target in targets} - {""}
     for module, node in context.program.nodes_of(ast.Subscript):
         if last_name(node.value) in names:
-            message = f"`{text_of(node)}` takes one of both layers"
+            message = f"`{text_of(node)}` takes one of the two layers that would become one"
             raise refusal(message, module, node, hint=BY_HAND)

@@ -81,7 +81,9 @@ def _check_backward(context: RewriteContext, within: Iteration) -> BackwardSite:
             raise refusal("`torch.autograd.grad` would see one of the runs", module, call)
     for module, node in context.program.nodes_of(ast.Attribute):
         if node.attr == "grad" and not dotted(node).startswith(("torch.", "autograd.")):
-            raise refusal(f"`{text_of(node)}` is a gradient, which the stacked weights have", module, node)
+            raise refusal(
+                f"`{text_of(node)}` is a gradient, which only the stacked weights have", module, node
+            )
     return site
 
 
@@ -110,7 +112,7 @@ def _check_layers(context: RewriteContext) -> None:
         if one.library and one.class_name in UNBATCHED:
             place = one.created_line
             raise RewriteRefused(
-                f"torch.func cannot batch {one.class_name}, which {one.path} is",
+                f"torch.func cannot batch the {one.class_name} {one.path}",
                 file=place.file if place else context.profile.script,
                 line=place.line if place else 0,
             )

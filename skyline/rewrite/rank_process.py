@@ -112,7 +112,12 @@ def first_rank_first(context: RewriteContext) -> list[TextEdit]:
         done.add(id(statement))
         if isinstance(statement, ast.Return | ast.For | ast.With | ast.If):
             hint = "Assign the dataset to a name first."
-            raise refusal(f"`{text_of(call)}` downloads, and cannot be put in turn", module, call, hint=hint)
+            raise refusal(
+                f"`{text_of(call)}` downloads files, which the first rank must do before the others",
+                module,
+                call,
+                hint=hint,
+            )
         distributed = usable(module, "torch.distributed", statement)
         rank, barrier = f"{distributed.text}.get_rank()", f"{distributed.text}.barrier()"
         edits += distributed.edits
@@ -127,14 +132,15 @@ def notes_of_ranks(context: RewriteContext, count: int) -> tuple[str, ...]:
     """The command that starts the rewritten script, and the meaning of a batch and a loss in it."""
     script = _file(context)
     size = context.profile.batch_size
-    batch = f"batch of {size}, so that an update goes over {count * size}" if size else "whole batch"
+    batch = f"batch of {size}, so that an update uses {count * size} samples" if size else "whole batch"
     found = [
         f"{_command(context, count)} (python {script} still runs one process)",
-        f"each rank takes a {batch}; loss and learning rate are those of the script, and what is printed is of rank 0",
+        f"each rank takes a {batch}; loss and learning rate are those of the script, and only rank 0 prints",
     ]
     if any("BatchNorm" in each.class_name for each in context.profile.modules):
         found.append(
-            "batch normalization goes by each rank's own samples; on GPUs torch.nn.SyncBatchNorm goes by all of them"
+            "batch normalization uses each rank's own samples; "
+            "on GPUs torch.nn.SyncBatchNorm uses those of all ranks"
         )
     if any(
         each.arg == "reduction" and isinstance(each.value, ast.Constant) and each.value.value == "sum"

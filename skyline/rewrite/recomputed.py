@@ -70,7 +70,7 @@ def _check(site: CheckpointCall) -> None:
             return
         if isinstance(around, ast.If) and around.orelse:
             message = f"`{text_of(around.test)}` decides which blocks are computed again"
-            raise refusal(message, module, around, hint="Make the condition false, by its option.")
+            raise refusal(message, module, around, hint="Set the option that makes the condition false.")
 
 
 def _plain(call: ast.Call) -> ast.Call:

@@ -49,7 +49,7 @@ def check_program(context: RewriteContext, within: Iteration) -> None:
         if last in _SEVERAL and (last != "spawn" or len(call.args) + len(call.keywords) > 1):
             raise refusal(_SEVERAL[last], module, call)
         if qualified_name(module, call.func).endswith("lr_scheduler.ReduceLROnPlateau"):
-            hint = "Average over the ranks what it is given, with torch.distributed.all_reduce."
+            hint = "Average its input over the ranks with torch.distributed.all_reduce."
             raise refusal("ReduceLROnPlateau would follow the loss of one rank", module, call, hint=hint)
     for module, node in context.program.nodes_of(ast.Import, ast.ImportFrom):
         names = [each.name for each in node.names] if isinstance(node, ast.Import) else [node.module or ""]

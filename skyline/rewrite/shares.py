@@ -43,7 +43,9 @@ def _shared_by_sampler(context: RewriteContext, within: Iteration) -> list[TextE
     shuffles = False
     if shuffle is not None:
         if not isinstance(shuffle.value, ast.Constant):
-            raise refusal(f"`{text_of(shuffle.value)}` decides when the script runs", module, shuffle.value)
+            raise refusal(
+                f"`shuffle={text_of(shuffle.value)}` is computed when the script runs", module, shuffle.value
+            )
         shuffles = bool(shuffle.value.value)
     name = _iterated(module, call, within)
     sampler = usable(module, _SAMPLER, call)

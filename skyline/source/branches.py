@@ -45,7 +45,7 @@ def steps_of(text: str, line: int, members: Iterable[str]) -> tuple[Step, ...]:
         raise NotFollowed("its file cannot be parsed")
     function = function_at(tree, line)
     if function is None:
-        raise NotFollowed("its forward is not where it was")
+        raise NotFollowed("its forward method is no longer at its recorded line")
     body = stretches(function)[0]
     if body.unread:
         raise NotFollowed(body.unread)

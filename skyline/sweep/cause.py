@@ -24,7 +24,7 @@ def cause(before: SweepPoint, after: SweepPoint, low: Number, high: Number) -> s
     found: list[str] = []
     if _falls(one.aligned_share, other.aligned_share, _LESS_ALIGNED):
         found.append(
-            f"16 bytes divide the rows of {_share(other.aligned_share)} of the arithmetic instead of "
+            f"rows are multiples of 16 bytes in {_share(other.aligned_share)} of the arithmetic instead of "
             f"{_share(one.aligned_share)}"
         )
     if _falls(one.tile_share, other.tile_share, _LESS):

@@ -258,7 +258,7 @@ class OnAWorker:
                     return found
                 if not self._pool.leave_out(worker, other):
                     raise CaptureImpossible(
-                        f"No worker is like the machine of the profile: {worker}: {other}",
+                        f"No worker matches the machine of the profile: {worker}: {other}",
                         hint="Profile the script on a machine like the workers, and start the search there.",
                     )
             elif found is None:

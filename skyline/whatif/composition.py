@@ -174,7 +174,7 @@ def _fitted(subject: Subject, scenario: Scenario) -> Scenario:
         what = f"batch size {size}" if size != profile.batch_size else "it"
         return replace(scenario, reason=f"{what} does not fit into memory")
     if verdict is Fit.UNSURE:
-        return replace(scenario, assumptions=(*scenario.assumptions, "it may not fit into memory"))
+        return replace(scenario, assumptions=(*scenario.assumptions, "it might not fit into memory"))
     return scenario
 
 

@@ -107,12 +107,12 @@ async def test_memory_decides_what_is_offered(start_editor, profiled: Path) -> N
     )
     (double,) = [action for title, action in offered.items() if "double the batch size to 32" in title]
     assert double.disabled.reason == (
-        "Batch size 32 does not fit into memory: it needs 13.3 MB, and 13.3 MB are available."
+        "Batch size 32 does not fit into memory: it needs 13.3 MB, and 13.3 MB is available."
     )
     editor.change(train, editor.text(train).replace("batch_size=16", "batch_size=4"))
     (largest,) = [title for title in await sizes(editor, train, OF_THE_LOADER) if "largest" in title]
     assert largest.startswith(
-        "Skyline: batch size 16, the largest of the curve that fits into memory, predicted "
+        "Skyline: batch size 16, the largest size on the curve that fits into memory, predicted "
     ) or largest.startswith(
-        "Skyline: batch size 16, the largest of the curve that fits into memory, measured "
+        "Skyline: batch size 16, the largest size on the curve that fits into memory, measured "
     )

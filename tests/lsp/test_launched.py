@@ -55,7 +55,7 @@ def test_files_of_a_launcher_are_those_of_the_folder_of_the_run(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("launcher", "message"),
     [
-        (("slurm-run",), "`slurm-run` is not a launcher that Skyline reads"),
+        (("slurm-run",), "`slurm-run` is not a launcher that Skyline supports"),
         (("python", "-m", "pytest"), "`python -m pytest` is not a launcher"),
         (("torchrun", "--nnodes", "2"), "Only training on one machine"),
     ],

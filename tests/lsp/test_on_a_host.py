@@ -147,7 +147,7 @@ def test_what_measures_here_refuses_a_profile_of_a_host(profiled: Path) -> None:
     check_measured_here(profile, "Verify")
     device = replace(profile.environment.device, host="gpubox")
     there = replace(profile, environment=replace(profile.environment, device=device))
-    with pytest.raises(UsageError, match="was profiled on gpubox, and Verify measures here"):
+    with pytest.raises(UsageError, match="was profiled on gpubox, but Verify measures on this machine"):
         check_measured_here(there, "Verify")
 
 

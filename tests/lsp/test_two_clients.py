@@ -80,7 +80,7 @@ async def test_a_change_for_an_outdated_version_is_refused_and_offered_again(
     editor._apply = lambda edit: (person.type("# again"), take(edit))[1]
     result = await person.apply(64)
     assert not result["applied"]
-    assert "changed each time before the edit arrived" in result["reason"]
+    assert "kept changing before the edit arrived" in result["reason"]
     assert editor.text(person.uri) == typed + "# again\n" * 4
 
 

@@ -385,7 +385,7 @@ class FakeSession(_RUNS.FakeRuns, _PLANS.FakePlans, _PICTURES.FakePictures):
             peak_bytes=1_800_000_000,
         )
         baseline = BaselineReport(now.iteration_ms, now.throughput, now.peak_bytes, 0.004)
-        self.post(messages.ProgressEnded("measured 0.926 of the time"))
+        self.post(messages.ProgressEnded("measured 0.926 of the unchanged time"))
         return VerifyReport(
             schema=VERIFY_SCHEMA,
             script=str(self.script),

@@ -41,7 +41,7 @@ async def test_an_empty_page_says_the_next_step(opened_app: Callable[..., Opened
         await pilot.press("x")
         assert "choose a cluster first" in made.toasts
         await pilot.press("a")
-        assert "Skyline writes the code for data and sharded parallelism (ddp, fsdp)" in made.toasts
+        assert "Skyline writes code only for data and sharded parallelism (ddp, fsdp)" in made.toasts
         assert not made.session.planned
 
 
@@ -147,7 +147,7 @@ async def test_the_code_of_data_parallelism_is_written(opened_app: Callable[...,
         await pilot.press("down", "a")
         await pilot.pause()
         assert len(made.session.applied) == 1
-        assert "Skyline writes the code for data and sharded parallelism (ddp, fsdp)" in made.toasts
+        assert "Skyline writes code only for data and sharded parallelism (ddp, fsdp)" in made.toasts
 
 
 async def test_a_row_is_written_for_perfetto(opened_app: Callable[..., OpenedApp]) -> None:

@@ -179,7 +179,7 @@ async def test_the_later_measurement_is_shown_where_an_earlier_one_stands(opened
         await pilot.pause()
         assert "machine busy" not in made.text
         await pilot.press("n")
-        assert "is the one on the screen" in made.toasts
+        assert "is already shown" in made.toasts
 
 
 async def test_an_error_shows_its_line_and_its_end_and_the_numbers_stay(opened_app) -> None:

@@ -63,7 +63,7 @@ async def test_trials_of_an_earlier_search_are_shown_and_may_be_gone_on_from(
         assert made.app.screen.query_one(Checkbox).value
         made.app.screen.query_one(Input).value = "0"
         await pilot.press("enter")
-        assert "Write a number of minutes" in made.toasts
+        assert "Type a number of minutes" in made.toasts
         made.app.screen.query_one(Input).value = "1"
         await pilot.press("enter")
         await pilot.pause()

@@ -257,7 +257,7 @@ class SkylineApp(NewsApp):
         row = view.row
         if row is None or not row.whatifs:
             self.notify(
-                "Skyline writes the code for data and sharded parallelism (ddp, fsdp) of a script only.",
+                "Skyline writes code only for data and sharded parallelism (ddp, fsdp) of a script.",
                 severity="warning",
             )
         else:
@@ -336,7 +336,7 @@ class SkylineApp(NewsApp):
     def action_use_later(self) -> None:
         """Show the latest measurement although it was made on a busy machine."""
         if self.profile is None or not self.profile.set_aside:
-            self.notify("The latest measurement is the one on the screen.")
+            self.notify("The latest measurement is already shown.")
         else:
             self._do("use-later", self._talk.use_later)
 

@@ -84,7 +84,7 @@ KEYS = (
         "Later measurement",
         show=False,
         id="use-later",
-        tooltip="Show the latest measurement, where the machine was busy and an earlier one is shown",
+        tooltip="Show the latest measurement, which was set aside because the machine was busy",
     ),
     Binding("question_mark", "help", "Help", key_display="?", id="help"),
     Binding("q", "quit", "Quit", id="quit"),
@@ -128,7 +128,7 @@ HELP = """\
   5 6 7 8 9        Devices, Diff, Findings, Log, Plan
   W T              Watch, Tune
   Esc              back to the Overview
-  Ctrl+P           everything by name, themes too
+  Ctrl+P           all commands by name, and the themes
 
 [b]Move a bar[/b]
   drag             the other bar and the numbers follow at once
@@ -139,12 +139,12 @@ HELP = """\
 
 [b]Change the code[/b]
   m                live ●: a release or a toggle rewrites
-                   staged ○: only a does
+                   staged ○: only the key a rewrites
   a                apply the batch size and the checked what-ifs
   u                undo the last change
-  d                show the edits that apply would make, or made last
+  d                show the edits that apply would make, or the latest
   f                find the fastest combination under limits
-  v                verify: measure it in memory, for minutes
+  v                verify: measure the change; takes minutes
   o                open the line in $EDITOR; saving measures again
 
 [b]Look[/b]
@@ -157,7 +157,7 @@ HELP = """\
   e                elsewhere: predict the script on other GPUs
 
 [b]On a page[/b]
-  Lines            t modules: Enter leaves its lines only
+  Lines            t modules: Enter shows only its lines
                    S previous column, R reverse order
   Timeline         ← → moves, + - or the wheel zooms, drag pans
                    n b next and previous work, z zooms to it
@@ -171,8 +171,8 @@ HELP = """\
 
 [b]Measure[/b]
   r                measure again          c, Esc  cancel
-  n                show the later measurement, where the
-                   machine was busy and an earlier one is shown
+  n                show the latest measurement, which was set
+                   aside because the machine was busy
 
 [b]Signs[/b]
   █ now   ▓ added   ░ removed   ┃ your position
@@ -182,7 +182,7 @@ HELP = """\
   exact            training computes the same numbers
   numerics, num.   results differ by rounding
   convergence, conv.  training may converge differently
-  model            another model is trained
+  model            a different model is trained
   ● ○ ?            measured, between measured ones, beyond them
   !                extrapolated, or does not apply and why
 """

@@ -59,7 +59,7 @@ class PickApp(CleanApp[Path]):
         self._scripts = scripts
 
     def compose(self) -> ComposeResult:
-        yield Static(Content.assemble(("Skyline", "bold"), "   which script trains?"))
+        yield Static(Content.assemble(("Skyline", "bold"), "   which script do you want to profile?"))
         yield OptionList(*(Option(Content(str(path.relative_to(self._folder)))) for path in self._scripts))
         yield Footer()
 

@@ -64,5 +64,5 @@ def read_preferences(path: Path | None = None) -> Preferences:
         if bad
     ]
     if wrong:
-        return Preferences(problem=f"{path}: {', '.join(wrong)} cannot be used as written")
+        return Preferences(problem=f"{path}: invalid value of {', '.join(wrong)}")
     return Preferences(theme, live, dict(keys))

@@ -30,9 +30,9 @@ export async function checkChange(session: Session, desk: Desk, runs: Remembered
 
 async function askRevision(name: string, branches: readonly string[]): Promise<string | undefined> {
   const typed: vscode.QuickPickItem = { label: "$(edit) Type a Revision…", alwaysShow: true };
-  const last = { label: "HEAD", description: "the last commit: checks what is not committed" };
+  const last = { label: "HEAD", description: "the last commit: checks uncommitted changes" };
   const rows = [last, { label: "HEAD~1", description: "the commit before the last one" }, ...branches.map((label) => ({ label })), typed];
-  const chosen = await vscode.window.showQuickPick<vscode.QuickPickItem>(rows, { title: `Check that ${name} is not slower than at`, placeHolder: "Both run in turns, for some minutes" });
+  const chosen = await vscode.window.showQuickPick<vscode.QuickPickItem>(rows, { title: `Revision to compare the speed of ${name} with`, placeHolder: "Both versions run in turns, for a few minutes" });
   if (chosen !== typed) return chosen?.label;
   return (await vscode.window.showInputBox({ title: "Revision to compare with", placeHolder: "v1.2 or a commit" }))?.trim();
 }

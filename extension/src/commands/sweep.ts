@@ -16,9 +16,9 @@ interface Way extends vscode.QuickPickItem {
 }
 
 const WAYS: readonly Way[] = [
-  { label: "Predict for this processor", description: "three values run here, the others are interpolated", gpu: "cpu" },
-  { label: "Predict for a GPU…", description: "nothing runs; the GPU need not be here", gpu: null },
-  { label: "Measure here", description: "the values run in turns, for some minutes", gpu: "" },
+  { label: "Predict for this processor", description: "three values are run here, the others are interpolated", gpu: "cpu" },
+  { label: "Predict for a GPU…", description: "nothing is run; the GPU need not be present", gpu: null },
+  { label: "Measure here", description: "the values are run in turns, for a few minutes", gpu: "" },
 ];
 /** The setting typed last, for the next question. */
 let last = "";
@@ -27,7 +27,7 @@ export async function sweepSetting(session: Session, desk: Desk, runs: Remembere
   const script = await desk.target();
   if (!script) return;
   const name = path.basename(script.fsPath);
-  const vary = (await vscode.window.showInputBox({ title: `Setting of ${name} to vary, and its values`, prompt: "A step (64), doublings (x2) or a number of values (/8), or a list: 64,128,256", placeHolder: "hidden=64:1024:64", value: last, validateInput: problemOf }))?.trim();
+  const vary = (await vscode.window.showInputBox({ title: `Setting of ${name} to vary, and its values`, prompt: "Values: 64:1024:64 (a step of 64), 64:1024:x2 (doubled), 64:1024:/8 (8 values), or a list: 64,128,256", placeHolder: "hidden=64:1024:64", value: last, validateInput: problemOf }))?.trim();
   if (!vary) return;
   last = vary;
   const way = await vscode.window.showQuickPick(WAYS, { title: `Time and memory of ${name} over ${vary}` });

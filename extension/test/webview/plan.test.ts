@@ -125,7 +125,7 @@ describe("an opened row", () => {
     expect(panel.root.querySelector("[data-key='plan write']")).toBeNull();
     show({ asked, report, opened: { row: 2, timeline } });
     expect(panel.root.querySelector("[data-key='plan write']")).toBeNull();
-    expect(words(".opened")[0]).toContain("writes the code of data and sharded parallelism");
+    expect(words(".opened")[0]).toContain("writes code only for data and sharded parallelism");
   });
 
   it("is not written before the script is profiled", () => {

@@ -30,7 +30,7 @@ describe("a watched run", () => {
     expect(words).toContain("running · iteration 1,500 · 13.0 ms each · loss 0.6667 · 2.0 GB");
     expect(words).toContain("waits for data 20 % · forward 30 % · backward and step 50 %");
     expect(words.indexOf("loader_stalls")).toBeLessThan(words.indexOf("checkpoint_stalls"));
-    expect(words).toContain("over at 900");
+    expect(words).toContain("ended at 900");
     expect(document.querySelector("polyline")?.getAttribute("points")?.split(" ")).toHaveLength(3);
     press("loader_stalls 1000");
     press("checkpoint_stalls 400");

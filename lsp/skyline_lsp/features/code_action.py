@@ -44,7 +44,7 @@ _WORTH_TELLING = 0.01
 _MEANING = {
     "numerics": "Changes how numbers are rounded.",
     "convergence": "Changes how the model trains.",
-    "model": "Trains another model.",
+    "model": "Trains a different model.",
 }
 
 
@@ -379,7 +379,7 @@ def batch_size_offers(state: ScriptState, current: int) -> Iterator[BatchSizeOff
     largest = largest_that_fits(prepared.analysis)
     if largest is not None and largest != current:
         step = sizes.pop(largest, "batch size {size}")
-        sizes[largest] = f"{step}, the largest of the curve that fits into memory"
+        sizes[largest] = f"{step}, the largest size on the curve that fits into memory"
     usable = prepared.report.memory.usable_bytes
     for size, words in sizes.items():
         answer = state.estimate(Question(batch_size=size))
@@ -388,7 +388,7 @@ def batch_size_offers(state: ScriptState, current: int) -> Iterator[BatchSizeOff
         if verdict is Fit.TOO_LARGE and usable:
             needed, there = units.format_bytes(answer.peak.value), units.format_bytes(usable)
             refused = (
-                f"Batch size {size} does not fit into memory: it needs {needed}, and {there} are available."
+                f"Batch size {size} does not fit into memory: it needs {needed}, and {there} is available."
             )
         elif not answer.applicable:
             # There is no curve: the report and the list of what-ifs show the reason.

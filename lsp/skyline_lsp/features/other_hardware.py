@@ -63,14 +63,17 @@ def register(server: SkylineServer) -> None:
     async def devices(asked: DevicesParams) -> DevicesReport:
         state = server.touch(asked.uri)
         if state is None:
-            raise UsageError("Only a file on this machine can be predicted")
+            raise UsageError(
+                "Predictions for other GPUs need a script on this machine",
+                hint="Save the script to a file first.",
+            )
         return await server.comparer.compare(state, asked)
 
 
 def _state(server: SkylineServer, asked: PlanParams) -> ScriptState:
     state = server.touch(asked.uri)
     if state is None:
-        raise UsageError("Only a file on this machine can be planned")
+        raise UsageError("A plan needs a script on this machine", hint="Save the script to a file first.")
     return state
 
 

@@ -34,7 +34,7 @@ from skyline_lsp.wire import options, script_uri
 NOTHING_APPLIED = "the code contains no change made by Skyline"
 ALREADY_UNDONE = "the change was already undone in the editor"
 CHANGED_SINCE = "the changed code was edited since: undo the change by hand or with the editor's undo"
-STILL_CHANGING = "the code changed each time before the edit arrived: apply the change when you stop typing"
+STILL_CHANGING = "the code kept changing before the edit arrived: apply the change when you stop typing"
 _OFFERS = 4
 _NEWS_WAIT_S = 0.5
 _ANSWER_WAIT_S = 120.0

@@ -71,7 +71,7 @@ class Channel:
         try:
             with _open(os.path.join(self._scratch, _LAST_WORDS), "w") as file:
                 file.write(
-                    "The script closed file descriptors that are not its own, the one to Skyline among them"
+                    "The script closed file descriptors that it did not open, including the one to Skyline"
                 )
         except OSError:
             pass

@@ -141,7 +141,7 @@ def refusal(styles, optimizers):
     if not optimizers:
         return "updates its weights without a torch optimizer"
     if any(is_of_keras(optimizer) for _, optimizer in optimizers):
-        return "has an optimizer of Keras, which is given its gradients"
+        return "has a Keras optimizer, which receives its gradients as arguments"
     if "captured graph" in styles:
         return "replays a captured graph, which updates the weights"
     if "closure" in styles:

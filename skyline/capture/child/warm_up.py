@@ -63,7 +63,7 @@ class WarmUp:
         if _settled(self._steps_ms):
             self.reason = "the step times had settled"
         elif self._spent_ms >= _BUDGET_S * 1e3:
-            self.reason = f"{_BUDGET_S:g} s were spent on it and the step times still varied"
+            self.reason = f"the step times still varied after {_BUDGET_S:g} s"
             if len(self._steps_ms) < _WINDOW:
                 self.reason = "iterations are long"
         elif count >= _MOST:

@@ -48,7 +48,7 @@ def verdict(found: ClusterOffers, script: str | None, arguments: Sequence[str] =
     said_of = f"{row.label} on {gpus_words(row.gpus)}"
     lines = [f"{_superlative(row)}: {best.cluster} with {said_of}{_bill(row)}."]
     if len(planned) > 1 and _as_good(row, planned[1][1]):
-        lines.append(f"{planned[1][0].cluster} is as good within the ranges.")
+        lines.append(f"{planned[1][0].cluster} is equally good within the ranges.")
     if script is not None:
         lines.append(_command(best, row, script, arguments))
     return tuple(lines)

@@ -189,5 +189,5 @@ def _bases(devices: Sequence[DeviceReport]) -> list[str]:
 def _traced(report: DevicesReport) -> str:
     asked = report.traced_for_each
     if not asked:
-        return "The script was traced once for all GPUs: they give the same answers to its queries."
-    return f"The script was traced again for GPUs that give other answers to its queries: {', '.join(asked)}."
+        return "The script was traced once for all GPUs: its device queries give the same results on each."
+    return f"The script was traced again for GPUs on which its device queries give other results: {', '.join(asked)}."

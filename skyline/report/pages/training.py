@@ -157,7 +157,7 @@ def _checkpoints(report: TrainingReport) -> Section | None:
 
     rows = [row("least time lost (Young/Daly)", saving.best, saving.lost_best, "bold")]
     rows.append(
-        row("the same, no work done again (partial recovery)", saving.best, saving.lost_partial, "dim")
+        row("the same, without repeated work (partial recovery)", saving.best, saving.lost_partial, "dim")
     )
     if saving.every is not None:
         rows.insert(0, row("now", saving.every, saving.lost_now))
@@ -166,13 +166,14 @@ def _checkpoints(report: TrainingReport) -> Section | None:
     size = f" of {units.format_bytes(saving.size_bytes)}" if saving.size_bytes else ""
     seen = "once" if saving.seen == 1 else f"{saving.seen} times"
     save_s, hours = _spread(saving.save_s, 1.0), saving.failures.mtbf_s / 3600
+    parts = "the start, and reading the checkpoint (assumed as long as writing it)"
     told = (
         f"A checkpoint{size} takes {save_s} s, measured {seen}{place}; it went to the folder for temporary files.",
         f"A failure every {hours:,.4g} hours ({saving.failures.source}; --mtbf HOURS for yours).",
-        f"Recovery takes {saving.restart_s:.1f} s: the start, and reading for as long as writing, without a wait.",
+        f"Recovery takes {saving.restart_s:.1f} s: {parts}. Queueing is not included.",
         f"Write it: skyline apply {PurePath(report.script).name} checkpoint_every={saving.best}",
     )
-    aside = "to saving, restarts and work done again; not in the times above"
+    aside = "to saving, restarts and repeated work; not in the times above"
     return Section((TextTable(columns, tuple(rows)), *said(*told)), "Checkpoints", aside)
 
 

@@ -136,7 +136,9 @@ def _site(context: RewriteContext, module: Module, made: ast.Call, layer: Output
     assert isinstance(call, ast.Call)
     if len(layer.inputs) != 2 and not isinstance(call.args[0], ast.Name):
         hint = "Give it a name on a line of its own first."
-        raise refusal(f"`{text_of(call.args[0])}` is needed in two forms", where, call, hint=hint)
+        raise refusal(
+            f"`{text_of(call.args[0])}` is needed twice, as it is and flattened", where, call, hint=hint
+        )
     return _Site(module, made, name, function, call, layer)
 
 
@@ -179,7 +181,7 @@ def _in_model(site: _Site, losses: list[tuple[Module, ast.Call]]) -> tuple[TextE
         )
     given, targets = passed(loss, "input", 0).value, passed(loss, "target", 1).value
     if given is None or targets is None or _reshaped(given, site.flat) != logits:
-        raise refusal(f"`{text_of(loss)}` is not given `{logits}`, a row for each target", where, loss)
+        raise refusal(f"`{text_of(loss)}` does not take `{logits}` with one row for each target", where, loss)
     ignored = _ignored(where, loss, targets)
     for node in ast.walk(site.forward):
         if not isinstance(node, ast.Name) or node.id != logits or not isinstance(node.ctx, ast.Load):
@@ -212,7 +214,7 @@ def _check_unchanged(site: _Site, loss: ast.Call) -> None:
     for node in ast.walk(site.forward):
         between = isinstance(node, ast.stmt) and site.call.lineno < node.lineno < loss.lineno
         if between and isinstance(node, ast.stmt) and bound_names(node) & names:
-            raise refusal(f"`{site.given}` is another one where the loss is computed", site.module, node)
+            raise refusal(f"`{site.given}` changes before the loss is computed", site.module, node)
 
 
 def _in_loop(context: RewriteContext, site: _Site) -> tuple[TextEdit, ...]:
@@ -268,7 +270,7 @@ def _model_of(site: _Site, found: ForwardSite, given: ast.expr) -> str:
     """The loop's name for the model whose outputs the loss takes."""
     where, base = found.module, _base(given)
     if not site.flat and base is given:
-        raise refusal(f"`{text_of(given)}` is not a row for each target", where, given)
+        raise refusal(f"`{text_of(given)}` does not have one row for each target", where, given)
     calls = {id(call): call for call in found.calls}
     if id(base) in calls:
         model = dotted(calls[id(base)].func)

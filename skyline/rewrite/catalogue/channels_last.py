@@ -64,7 +64,7 @@ def _check_views(context: RewriteContext) -> None:
         except RewriteRefused:
             continue
         if ".view(" in module.source.line(line):
-            message = f"Line {line} views images as they lie in memory, which channels first allow only"
+            message = f"Line {line} calls .view(…) on images, which works only in the channels-first layout"
             hint = "Write .reshape(…) in place of .view(…) there first."
             raise RewriteRefused(message, file=module.path, line=line, hint=hint)
 

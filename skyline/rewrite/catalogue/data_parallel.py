@@ -142,7 +142,10 @@ def _written(use: ModelUse, trains: bool, *, ended: bool) -> tuple[TextEdit, ...
     if trains and call is not None and method not in _HARMLESS:
         hint = "Call the model itself, so that its gradients are exchanged."
         raise refusal(
-            f"The loop calls `{text_of(call.func)}`, past the model's own call", module, parent, hint=hint
+            f"The loop calls `{text_of(call.func)}`, which bypasses the model's own call",
+            module,
+            parent,
+            hint=hint,
         )
     return replace(module, use.node, f"{text}.module")
 

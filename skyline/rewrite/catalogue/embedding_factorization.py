@@ -56,7 +56,7 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
     between = whole_number(NAME, value)
     layers = [layer.module for layer in factored_tables(context.profile, between)]
     if not layers:
-        message = f"No table is known to gain by {between} numbers in a row"
+        message = f"No embedding is known to gain from dimension {between}"
         raise RewriteRefused(message, file=context.profile.script)
     bag = next((layer for layer in layers if layer.class_name != _LAYER), None)
     if bag is not None:

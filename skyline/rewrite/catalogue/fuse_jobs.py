@@ -67,7 +67,7 @@ def notes(context: RewriteContext, value: str) -> tuple[str, ...]:
     said = [
         (
             f"{count} runs train on the same batches: run 0 is the script's own, run i starts from weights "
-            f"made with the script's seed plus i. An iteration of the loop is one of all {count} runs"
+            f"made with the script's seed plus i. An iteration of the loop trains all {count} runs"
         ),
         (
             "each run trains as it does alone, with other rounding; dropout and other random numbers of the "

@@ -282,7 +282,9 @@ def _check(context: RewriteContext, site: ForwardSite, within: Iteration, parts:
     if size is not None and seen and size not in seen:
         raise refusal(f"The model is not called with {size} samples at a time", module, site.calls[0])
     if size is not None and size % parts:
-        raise refusal(f"A batch of {size} samples has no {parts} equal parts", module, site.calls[0])
+        raise refusal(
+            f"A batch of {size} samples cannot be split into {parts} equal parts", module, site.calls[0]
+        )
 
 
 def _is_there(site: ForwardSite) -> bool:

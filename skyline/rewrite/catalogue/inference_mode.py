@@ -49,7 +49,7 @@ def _without_gradients(site: EvaluationSite, keeps: bool) -> tuple[TextEdit, ...
         name = usable(module, "torch.no_grad", at=site.statements[0])
         return (*name.edits, *wrap(module, site.statements, f"with {name.text}():"))
     if any(isinstance(each, ast.Yield | ast.YieldFrom) for each in ast.walk(function)):
-        message = f"`{function.name}` gives its results one by one, to code that may train meanwhile"
+        message = f"`{function.name}` is a generator, and its caller may train between two results"
         raise refusal(message, module, function)
     target = "torch.inference_mode" if _gives_numbers(function) and not keeps else "torch.no_grad"
     name = usable(module, target, at=function)

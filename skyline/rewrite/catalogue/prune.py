@@ -46,7 +46,7 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
     _check_arguments(context)
     if compiled_mode(context) is not None:
         raise RewriteRefused(
-            "The script compiles its model, which is pruned before that",
+            "The script compiles its model, but pruning must come first",
             file=profile.script,
             hint="Remove the compilation first.",
         )
@@ -107,7 +107,7 @@ def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
     for module, call in _pruners(context):
         statement = statement_of(module, call)
         if not isinstance(statement, ast.Expr):
-            raise refusal("The pruner is kept under a name", module, call, hint="Remove it there.")
+            raise refusal("The pruner is assigned to a name", module, call, hint="Remove it there.")
         suite = suite_of(module, statement)
         behind = suite[suite.index(statement) + 1 :][:1]
         pruned = ast.unparse(call.args[0]) if call.args else ""

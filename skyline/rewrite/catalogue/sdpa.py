@@ -175,7 +175,7 @@ def _dropout(module: Module, call: ast.Call) -> str:
     if len(made) == 1 and isinstance(made[0], ast.Call) and last_name(made[0].func) == "Dropout":
         name = dotted(call.func)
         return f"{name}.p if {name.partition('.')[0]}.training else 0.0"
-    raise NotAttention(f"the share that `{text_of(call.func)}` drops is unknown", call)
+    raise NotAttention(f"the dropout probability of `{text_of(call.func)}` is unknown", call)
 
 
 def _scale(module: Module, found: WrittenAttention) -> list[str]:

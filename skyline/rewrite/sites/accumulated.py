@@ -39,7 +39,9 @@ def accumulated_setting(context: RewriteContext, parts: int) -> tuple[TextEdit, 
     size = context.profile.batch_size
     if size is None or size % parts:
         message = (
-            f"A batch of {size} samples has no {parts} equal parts" if size else "The batch size is not known"
+            f"A batch of {size} samples cannot be split into {parts} equal parts"
+            if size
+            else "The batch size is not known"
         )
         raise RewriteRefused(message, hint="Give a number that divides the batch size.")
 

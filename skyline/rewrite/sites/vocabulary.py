@@ -84,7 +84,7 @@ def _flows(context: RewriteContext) -> list[_Flow]:
 
 
 def check_drawing(context: RewriteContext, size: int, padded: int) -> None:
-    """Refuses if words are drawn from the model's outputs, and many of the outputs would be no words."""
+    """Refuses if words are drawn from the model's outputs, and many of the outputs would not be words."""
     if padded - size <= _RARELY * size:
         return
     for module, call in context.program.nodes_of(ast.Call):
@@ -92,8 +92,8 @@ def check_drawing(context: RewriteContext, size: int, padded: int) -> None:
             continue
         function = next((each for each in module.around(call) if isinstance(each, Function)), None)
         if function is None or _is_called(context, module, function):
-            message = f"Words are drawn from what the model gives, of which {padded - size} would be none"
-            hint = f"Draw from the first {size} outputs alone, in code that Skyline does not read as drawing."
+            message = f"Words are drawn from the model's outputs, of which {padded - size} would not be words"
+            hint = f"Draw from the first {size} outputs only, in code outside the program."
             raise refusal(message, module, call, hint=hint)
 
 

@@ -90,7 +90,7 @@ _SHORTEST_STRETCH = 32 << 10
 _LONGEST_EVENT = 2 << 20
 _MOST_DAMAGE = 500
 _DAMAGED = "Damaged stretches of the list of events"
-_NOT_READ = "Damage everywhere: from some point on the file was not read"
+_NOT_READ = "Too much damage: the rest of the file was not read"
 _BETWEEN_EVENTS = b" \t\r\n,"
 _BETWEEN = re.compile(rb"\}\s*,\s*(?=\{)")
 _START_OF_EVENT = re.compile(rb'\{\s*"(?:ph|cat|name|pid|tid|ts)"\s*:')

@@ -29,8 +29,8 @@ class GpuIdle:
             f"{known[-1].device} has no work for {format_share(idle / iteration)} of an iteration",
             (
                 (
-                    f"{format_ms(idle * 1e3)} of {format_ms(iteration * 1e3)} pass between its work and the next "
-                    f"batch, by events on the device in {len(known)} iterations"
+                    f"{format_ms(idle * 1e3)} of {format_ms(iteration * 1e3)} pass between the end of its "
+                    f"work and the next batch, by events on the device in {len(known)} iterations"
                 ),
             ),
             course.line("loader", "step"),

@@ -44,7 +44,7 @@ class MemoryGrows:
         return Alert(
             f"memory in use on the {last.where} grew by {format_bytes(grown)} in {iterations} iterations",
             (
-                f"from {format_bytes(blocks[0])} to {format_bytes(blocks[-1])}, in each of {_BLOCKS} parts",
+                f"from {format_bytes(blocks[0])} to {format_bytes(blocks[-1])}, a rise in each of {_BLOCKS} parts",
                 *_until_full(last, grown, iterations),
             ),
             course.line("backward", "step"),

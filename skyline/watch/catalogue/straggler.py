@@ -34,7 +34,7 @@ class Straggler:
             f"rank {course.rank} needs {format_share(own / usual - 1)} longer than the others, which wait for it",
             (
                 f"{format_ms(own * 1e3)} per iteration until its backward pass, {format_ms(usual * 1e3)} on the others",
-                f"of that it waits for data {format_ms(waited * 1e3)}",
+                f"{format_ms(waited * 1e3)} of that is waiting for data",
             ),
             course.line("loader", "backward") if waited > own / 2 else course.line("backward"),
         )

@@ -45,7 +45,7 @@ class ThroughputFalls:
         own_s = _without_others(course, load, blocks[0], blocks[fastest])
         if own_s is not None and own_s[0] < own_s[1] * (1 + self.slower):
             without = f"{format_ms(own_s[0] * 1e3)}, {format_ms(own_s[1] * 1e3)} before"
-            return Note(taken, (longer, f"without the time for which they had its processor: {without}"))
+            return Note(taken, (longer, f"without the time that other programs took: {without}"))
         waits = [
             sum(window.wait_s for window in block) / sum(window.iterations for window in block)
             for block in blocks

@@ -34,7 +34,7 @@ class VanishingGradients:
             f"the gradient of {row.name}{others} has vanished",
             (
                 (
-                    f"its root mean square is {each[-1][worst]:.1e} of the largest one of a weight, in each of the "
+                    f"its root mean square is {each[-1][worst]:.1e} times the largest of all weights, in each of the "
                     f"last {self.samples} samples"
                 ),
             ),

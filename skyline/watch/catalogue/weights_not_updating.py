@@ -43,7 +43,7 @@ class WeightsNotUpdating:
             f"steps of the optimizer do not change {row.name}",
             (
                 (
-                    f"the norm of its change is at most {change:.1e} with a gradient that is not zero, in the last "
+                    f"the norm of its change is at most {change:.1e} although its gradient is not zero, in the last "
                     f"{self.samples} samples; parameters concerned: {len(still)}"
                 ),
             ),

@@ -71,7 +71,7 @@ def test_more_parts_than_another_batch_size_has_is_no_mistake_in_the_value(analy
     assert analysis.profile.batch_size == 16
     found = estimate(analysis, Question(8, (Choice("grad_accumulation", "16"),)))
     assert not found.applicable
-    assert "a batch of 8 samples has no 16 equal parts" in (found.reason or "")
+    assert "a batch of 8 samples cannot be split into 16 equal parts" in (found.reason or "")
     with pytest.raises(UsageError, match="more parts"):
         estimate(analysis, Question(None, (Choice("grad_accumulation", "32"),)))
     assert curve_under(analysis, (Choice("grad_accumulation", "16"),))

@@ -105,7 +105,10 @@ def test_a_change_that_cannot_be_taken_out_says_why_and_where(profile):
     compiled = replace(compiled, calls=(CallFact("compile", 0.0, None, {}),))
     answer = next(each for each in whatif_report(analyse(compiled)).estimates if each.name == "compile")
     assert (answer.present, answer.removal) == ("default", "refused")
-    assert "on a condition (/project/train.py:4). Make the condition false" in answer.removal_reason
+    assert (
+        "on a condition (/project/train.py:4). Set the option that makes the condition false"
+        in answer.removal_reason
+    )
 
 
 def test_answers_to_questions_do_not_look_for_it(profile):

@@ -198,4 +198,4 @@ def test_one_kernel_is_recorded_where_there_is_a_gpu(
 
 def test_the_hosts_that_a_run_may_reach(skyline: Run, bare_python: Path) -> None:
     ran = skyline("doctor", "--interpreter", str(bare_python))
-    assert "a run that you start reaches every host, one that a save starts this machine only" in ran.out
+    assert "runs that you start can reach every host; runs after a save: this machine only" in ran.out

@@ -132,7 +132,7 @@ def test_a_recorded_transformer_has_little_of_it(checked, monkeypatch):
     assert checked(RULE, bert) is None
     monkeypatch.setattr(independent_kernels, "_SHARE", 0.01)
     found = checked(RULE, bert)
-    assert found.title.endswith("at most 1% of the iteration to save")
+    assert found.title.endswith("at most 1% of the iteration")
     assert "222 pairs in 3 iterations" in found.evidence[0].text
     assert "data sheet of H200" in found.evidence[0].text
 

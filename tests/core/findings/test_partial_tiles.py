@@ -54,7 +54,7 @@ def test_one_tile_on_a_large_gpu_leaves_nearly_all_of_it_idle(with_product, chec
     assert "of their tiles" in found.title
     assert found.whatif is None
     assert 0 < found.cost_ms <= 6.0 * (1 - shares.filled * shares.busy) + 0.1
-    assert any("multiples of the tiles" in one.text for one in found.evidence)
+    assert any("multiples of the tile size" in one.text for one in found.evidence)
 
 
 def test_large_products_and_those_with_a_small_part_of_the_iteration_are_left_alone(

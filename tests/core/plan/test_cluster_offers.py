@@ -78,7 +78,7 @@ def test_of_equal_prices_the_strategy_with_code_is_the_offer():
 
 def test_a_cluster_within_the_range_is_as_good():
     near = offers_of([_report("a", _row(50, 100)), _report("b", _row(50, 115))])
-    assert "b is as good within the ranges." in verdict(near, None)
+    assert "b is equally good within the ranges." in verdict(near, None)
     far = offers_of([_report("a", _row(50, 100)), _report("b", _row(50, 130))])
     assert len(verdict(far, None)) == 1
 

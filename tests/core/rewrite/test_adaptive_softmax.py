@@ -193,8 +193,12 @@ def test_what_is_refused(net, old, new, said):
     [
         ("return logits, loss", "return logits.softmax(-1), loss", "more than the loss"),
         ("        loss = None\n", "        loss = None\n        print(logits)\n", "more than the loss"),
-        ("        loss = None\n", "        loss = None\n        x = x * 2\n", "another one"),
-        ("self.head(x)", "self.head(x + 1)", "in two forms"),
+        (
+            "        loss = None\n",
+            "        loss = None\n        x = x * 2\n",
+            "changes before the loss is computed",
+        ),
+        ("self.head(x)", "self.head(x + 1)", "is needed twice"),
         ("logits", "x", "both the inputs and the outputs"),
     ],
 )

@@ -108,7 +108,7 @@ def test_a_view_that_needs_channels_first(workshop) -> None:
         "def flat(x): return x.view(len(x), -1)\nfor x, y in loader:\n    loss = f(model(x), y)\n" + REST
     )
     shop = workshop(source)
-    assert "views images" in viewing(shop, 8, 16, 4, 4).reason("channels_last")
+    assert "calls .view(…) on images" in viewing(shop, 8, 16, 4, 4).reason("channels_last")
     for size in ((8, 16, 1, 1), (8, 1, 4, 4), (8, 256)):
         assert "channels_last" in viewing(shop, *size).edited("channels_last")
     flattened = workshop(source.replace("x.view(len(x), -1)", "torch.flatten(x, 1)"))

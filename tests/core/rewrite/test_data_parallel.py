@@ -202,12 +202,12 @@ def test_batches_that_are_drawn_by_chance(workshop) -> None:
 
 REFUSED = [
     ("shuffle=True", "sampler=mine", "`sampler` of its own"),
-    ("shuffle=True", "shuffle=args.shuffle", "decides when the script runs"),
+    ("shuffle=True", "shuffle=args.shuffle", "is computed when the script runs"),
     ("shuffle=True", "**more", "may set `shuffle`"),
     ("DataLoader(data,", "DataLoader(load(),", "not given a dataset by name"),
     ("for x, y in loader:", "for x, y in batches():", "does not go over the loader"),
     ("data = [", "class S(IterableDataset): pass\ndata = S()\n_ = [", "is a stream"),
-    ("(model(x) - y)", "(model.features(x) - y)", "past the model's own call"),
+    ("(model(x) - y)", "(model.features(x) - y)", "bypasses the model's own call"),
     ("(model(x) - y)", "(run(model, x) - y)", "hands the model to `run`"),
     ("        print(loss", "        if loss < 0.1:\n            break\n        print(loss", "of one rank"),
     ("        print(loss", "        loss.backward()\n        print(loss", "more than one `backward()`"),

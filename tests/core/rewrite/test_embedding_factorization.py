@@ -94,7 +94,7 @@ def test_uses_of_the_one_weight_are_refused(workshop, source, layer, said):
 def test_no_table_gains_by_its_own_width(workshop):
     shop = with_layers(workshop, HEAD + "m = nn.Embedding(1000, 64)\n", embedding())
     planned = shop.plan("embedding_factorization=64")
-    assert "No table is known to gain" in planned.refused[0].reason
+    assert "No embedding is known to gain" in planned.refused[0].reason
     assert "nn.EmbeddingBag takes more" in planned.refused[0].snippet
 
 
@@ -105,6 +105,6 @@ def test_what_a_person_wrote_is_found_and_joined(workshop):
     joined = shop.after(shop.without("embedding_factorization"))
     assert joined.files[SCRIPT] == HEAD + "e = nn.Embedding(n, d)\n"
     taken = workshop(written + "print(e[1])\n").without("embedding_factorization")
-    assert "takes one of both layers" in taken.refused[0].reason
+    assert "takes one of the two layers that would become one" in taken.refused[0].reason
     assert workshop(written.replace(", bias=False", "")).present("embedding_factorization") is None
     assert workshop(written.replace("nn.Linear(8", "nn.Linear(9")).present("embedding_factorization") is None

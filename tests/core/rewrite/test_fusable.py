@@ -136,7 +136,7 @@ def test_layers_that_ran_are_refused_by_their_path(workshop):
     shop = workshop(PLAIN)
     gru = ModuleFact("Net.mix", "GRU", True, 4, True, {}, created_line=CodeLine(SCRIPT, 8))
     told = replace(shop, profile=replace(shop.profile, modules=(gru,))).reason("fuse_jobs=3")
-    assert "cannot batch GRU, which Net.mix is (line 8)" in told
+    assert "cannot batch the GRU Net.mix (line 8)" in told
 
 
 def test_runs_with_batches_of_their_own_are_refused(workshop):

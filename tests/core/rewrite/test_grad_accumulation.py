@@ -199,7 +199,7 @@ def test_loops_that_are_not_plain(workshop, source: str, said: str) -> None:
 
 def test_parts_that_are_not_equal(workshop) -> None:
     shop = workshop(HEAD + REWRITTEN["plain"][0], optimizers=(("Adam", 4),))
-    assert "no 3 equal parts" in shop.reason("grad_accumulation=3")
+    assert "cannot be split into 3 equal parts" in shop.reason("grad_accumulation=3")
     assert "not a value" in shop.reason("grad_accumulation=half")
 
 

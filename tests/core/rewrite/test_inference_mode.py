@@ -118,7 +118,7 @@ REWRITTEN |= {
 
 REFUSED = {
     "nowhere": ("", "No evaluation"),
-    "one by one": ("def test(net):\n    net.eval()\n    yield net(x)\n", "one by one"),
+    "one by one": ("def test(net):\n    net.eval()\n    yield net(x)\n", "is a generator"),
     "trains itself": ("def test(net):\n    net.eval()\n    net(x).backward()\n", "No evaluation"),
     "a framework's": ("import lightning as L\nL.Trainer().fit(m)\n" + EVALUATE + HITS, "by itself"),
 }

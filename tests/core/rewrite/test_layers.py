@@ -233,7 +233,7 @@ def test_words_that_are_none_are_not_to_be_drawn(workshop):
     for source in (COMPUTED, COMPUTED.replace("len(words)", "65")):
         assert with_layers(workshop, source + DRAW, *small).plan("pad_to_multiple=8").edits
         drawing = with_layers(workshop, source + DRAW + "y = more(net, x)\n", *small)
-        assert "of which 7 would be none" in drawing.reason("pad_to_multiple=8")
+        assert "of which 7 would not be words" in drawing.reason("pad_to_multiple=8")
     # A thousandth of all is put up with.
     assert (
         with_layers(workshop, COMPUTED + DRAW + "y = more(net, x)\n", embedding(), head())

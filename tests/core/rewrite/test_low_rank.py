@@ -175,7 +175,7 @@ def test_what_a_person_wrote_is_found_and_joined(workshop):
     assert shop.present("low_rank") == "16"
     assert shop.after(shop.without("low_rank")).files[SCRIPT] == HEAD + "a = nn.Linear(n, n)\n"
     taken = workshop(written + "print(a[0])\n").without("low_rank")
-    assert "takes one of both layers" in taken.refused[0].reason
+    assert "takes one of the two layers that would become one" in taken.refused[0].reason
     for other in ("nn.ReLU()", "nn.Linear(8, n)", "nn.Linear(16, n), nn.ReLU()"):
         assert workshop(written.replace("nn.Linear(16, n)", other)).present("low_rank") is None
     assert workshop(written.replace(", bias=False", "")).present("low_rank") is None

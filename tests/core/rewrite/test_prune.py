@@ -124,4 +124,4 @@ def test_a_pruner_that_is_kept_stays(pruning):
     kept = f"{IMPORTS}model = Net()\np = {pruner().replace(').step()', ')', 1)}p.step()\n{REST}"
     planned = pruning(kept).without("prune")
     assert planned.edits == ()
-    assert "kept under a name" in planned.refused[0].reason
+    assert "assigned to a name" in planned.refused[0].reason

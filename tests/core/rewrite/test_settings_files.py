@@ -64,7 +64,7 @@ def test_only_the_number_changes(configured) -> None:
 def test_parts_of_a_batch_are_a_smaller_batch_and_more_of_them(configured) -> None:
     after = text_after(configured(), "grad_accumulation=4")
     assert after == YAML.replace("batch_size: 16", "batch_size: 4").replace("accumulate: 1", "accumulate: 4")
-    assert "no 3 equal parts" in configured().reason("grad_accumulation=3")
+    assert "cannot be split into 3 equal parts" in configured().reason("grad_accumulation=3")
 
 
 @pytest.mark.parametrize(

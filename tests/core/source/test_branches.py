@@ -122,7 +122,7 @@ def test_what_is_not_followed_is_named(body, why):
 
 
 def test_a_method_that_is_not_there():
-    with pytest.raises(NotFollowed, match="not where it was"):
+    with pytest.raises(NotFollowed, match="no longer at its recorded line"):
         steps_of("x = 1\n", 1, ())
     with pytest.raises(NotFollowed, match="cannot be parsed"):
         steps_of("def f(:\n", 1, ())

@@ -26,7 +26,7 @@ def test_tiles_that_are_filled_less_are_named_with_the_lost_multiple() -> None:
 
 def test_rows_that_16_bytes_no_longer_divide() -> None:
     said = cause(point(aligned_share=1.0), point(aligned_share=0.2), 512, 513)
-    assert said == "16 bytes divide the rows of 20 % of the arithmetic instead of 100 %"
+    assert said == "rows are multiples of 16 bytes in 20 % of the arithmetic instead of 100 %"
 
 
 def test_a_wave_more() -> None:

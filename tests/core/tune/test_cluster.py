@@ -357,7 +357,7 @@ def test_a_worker_unlike_the_machine_of_the_profile_is_left_out(profile: Profile
     pool = Told(other, right)
     assert outcome_on(pool, profile) is right
     assert "4096 cores" in pool.said[-1]
-    with pytest.raises(CaptureImpossible, match=r"No worker is like .* 4096 cores"):
+    with pytest.raises(CaptureImpossible, match=r"No worker matches .* 4096 cores"):
         outcome_on(Told(other, other), profile)
 
 

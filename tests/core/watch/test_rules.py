@@ -81,7 +81,7 @@ def test_a_machine_busy_with_other_programs_is_a_note() -> None:
     assert note.title == "other programs take 80 % of the machine"
     longer, without = note.evidence
     assert longer.endswith("more than before")
-    assert without.startswith("without the time for which they had its processor: ")
+    assert without.startswith("without the time that other programs took: ")
     assert not any(stream.note_of(rule) for stream in SHOWS["throughput_falls"])
 
 

@@ -158,7 +158,7 @@ def test_a_busy_machine_is_noted_once_and_starts_no_action(
     assert first.endswith(": note: other programs take 80 % of the machine")
     # Half of the last windows are slow by then.
     assert second == "    iterations take 14.0 ms, 40 % more than before"
-    assert third == "    without the time for which they had its processor: 10.0 ms, 10.0 ms before"
+    assert third == "    without the time that other programs took: 10.0 ms, 10.0 ms before"
     assert (watcher.alerts, heard.commands) == (0, [])
     assert "alerts: 0" in watcher.status()
     (note,) = (entry for entry in entries(history) if entry.get("kind") == "note")

@@ -126,7 +126,7 @@ def test_only_tables_that_become_smaller_are_factored_unless_none_is_wider(net):
     assert [one.module.path for one in factored_tables(both, 4)] == ["Net.table", "Net.few"]
     assert [one.module.path for one in factored_tables(both, 128)] == ["Net.table"]
     start, _, changed = asked(both, "64")
-    assert "64 numbers in a row" in changed.reason
+    assert "already have dimension 64" in changed.reason
     with pytest.raises(UsageError):
         WHATIF.transform(Scenario.of(start, Grain.OPERATORS), "much", start)
 
@@ -159,8 +159,8 @@ OUTPUT = ModuleFact("Net.out", "Linear", True, 0, True, {"in_features": WIDTH, "
         ({"modules": (ROOT,)}, "trains no embedding"),
         ({"modules": FACTORED}, "factored already"),
         ({"modules": (ROOT, embedding(sparse=True))}, "are sparse"),
-        ({"modules": (ROOT, embedding(max_norm=1.0))}, "a norm or a maximum"),
-        ({"modules": (ROOT, embedding(name="EmbeddingBag", mode="max"))}, "a norm or a maximum"),
+        ({"modules": (ROOT, embedding(max_norm=1.0))}, "max_norm and mode"),
+        ({"modules": (ROOT, embedding(name="EmbeddingBag", mode="max"))}, "max_norm and mode"),
         ({"modules": (ROOT, embedding(), OUTPUT)}, "shares the weights"),
         ({"modules": (ROOT, embedding(rows=2, width=2))}, "too few rows"),
         ({"modules": (ROOT, embedding("Net.other"))}, "no lookup"),

@@ -202,8 +202,8 @@ def test_reasons_where_it_cannot_be(profile):
     table = ModuleFact("Net.table", "Embedding", True, 8, True, {"sparse": True})
     for changed, reason in (
         (replace(profile, parallel=several), "several ranks"),
-        (replace(profile, modules=(table,)), "no sparse gradients, which Net.table has"),
-        (replace(profile, modules=(recurrent,)), "cannot batch LSTM, which Net.lstm is"),
+        (replace(profile, modules=(table,)), "Net.table has sparse gradients"),
+        (replace(profile, modules=(recurrent,)), "cannot batch the LSTM Net.lstm"),
     ):
         assert reason in detected_in(baseline(changed), whatifs()["fuse_jobs"]).reason
     both = answer(baseline(profile), [Choice("fuse_jobs", "2"), Choice("grad_accumulation", "2")])

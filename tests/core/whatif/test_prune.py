@@ -323,7 +323,7 @@ def test_multiples_in_groups_are_not_possible(network):
     grouped = replace(NETWORK[3], options={**NETWORK[3].options, "groups": 4})
     made = replace(network, modules=(*NETWORK[:3], grouped, NETWORK[4]))
     assert pruned(made, Cut(0.3)).layers["Net.two"].kept_outputs == 20
-    with pytest.raises(UsageError, match="in groups"):
+    with pytest.raises(UsageError, match="grouped convolutions"):
         changed(made, "0.3:8")
 
 
@@ -353,7 +353,7 @@ REASONS = {
     "no modules": (lambda one: replace(one, modules=()), "not known"),
     "two models": (lambda one: replace(one, modules=(*NETWORK, replace(NETWORK[0], path="Other"))), "more than one"),
     "replicas": (lambda one: replace(one, parallel=REPLICAS), "replicas"),
-    "tables": (lambda one: replace(one, modules=(*NETWORK, layer("Net.t", "Embedding", 9))), "Embedding are tied"),
+    "tables": (lambda one: replace(one, modules=(*NETWORK, layer("Net.t", "Embedding", 9))), "Embedding depend on"),
     "attention": (lambda one: with_shape(one, "aten::matmul", (8, 4, 9, 9), (8, 4, 9, 9)), "attention"),
     "padded": (lambda one: with_shape(one, "aten::pad", (8, 8, 32, 32)), "pads channels"),
     "one layer": (lambda one: replace(one, modules=(NETWORK[0], NETWORK[4])), "no layer lies between"),

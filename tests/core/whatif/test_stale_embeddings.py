@@ -110,7 +110,7 @@ def test_the_values_that_some_rows_fall_below_are_offered(script):
 def test_rows_that_still_change_are_no_case(script):
     moving = (SteadyRows(1e-3, 0.01, 0.01), SteadyRows(1e-2, 0.5, 0.5))
     found = detected_in(baseline(script(values=seen(moving))), WHATIF)
-    assert "its rows still change at this point of the training: 1.0 % of the looked-up ones" in found.reason
+    assert "its rows still change at this point of the training: only 1.0 % of looked-up rows" in found.reason
     assert "does not show how many rows settle later" in found.reason
     assert "no step of an optimizer" in detected_in(baseline(script(values=seen(()))), WHATIF).reason
 

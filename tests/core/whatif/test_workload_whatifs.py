@@ -192,7 +192,10 @@ def test_parts_must_divide_the_batch(profile, value, error):
         with pytest.raises(UsageError, match="grad_accumulation="):
             ACCUMULATION.transform(Scenario.of(start), value, start)
     else:
-        assert "no 3 equal parts" in ACCUMULATION.transform(Scenario.of(start), value, start).reason
+        assert (
+            "cannot be split into 3 equal parts"
+            in ACCUMULATION.transform(Scenario.of(start), value, start).reason
+        )
 
 
 def test_no_curve_no_parts(profile):

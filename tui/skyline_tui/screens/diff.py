@@ -21,7 +21,7 @@ class Diff(Sheet):
     def of_written(cls, files: Sequence[RewrittenFile]) -> Sheet:
         """The last change of the files on disk."""
         lines = [line for file in files for line in diff_lines(file.diff)]
-        return Sheet("Edits made last", Content("\n").join(lines))
+        return Sheet("Latest edits", Content("\n").join(lines))
 
 
 def diff_lines(diff: str) -> list[Content]:

@@ -32,7 +32,7 @@ SEMANTICS = {
     "exact": "training computes the same numbers",
     "numerics": "results differ by rounding",
     "convergence": "training may converge differently: tune the learning rate again",
-    "model": "another model is trained: compare its results",
+    "model": "a different model is trained: compare its results",
 }
 
 

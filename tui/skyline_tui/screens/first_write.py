@@ -33,7 +33,7 @@ class FirstWrite(ModalScreen[Answer | None]):
                 f"Trying a change writes it into {self._name_of_file}; u undoes it. You see this once."
             )
             yield Label("Enter  write, now and from now on")
-            yield Label("m      staged: only a writes")
+            yield Label("m      staged: only the key a writes")
             yield Label("Esc    not now")
 
     def action_answer(self, mode: Answer) -> None:

@@ -15,10 +15,10 @@ from skyline.report.protocol import BestParams, TuneParams
 
 Allowed = Literal["exact", "numerics", "convergence", "model"]
 _ALLOWED: tuple[tuple[Allowed, str], ...] = (
-    ("exact", "exact: only what gives the same results"),
+    ("exact", "exact: only changes that give the same results"),
     ("numerics", "numerics: rounding may differ too"),
     ("convergence", "convergence: training may converge differently"),
-    ("model", "model: another model may be trained"),
+    ("model", "model: a different model may be trained"),
 )
 
 
@@ -35,7 +35,7 @@ class Limits(ModalScreen[BestParams | None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="prompt") as frame:
             frame.border_title = "Fastest combination"
-            yield Label("GB of peak memory at most (Enter searches, Esc cancels)")
+            yield Label("peak memory limit in GB (Enter searches, Esc cancels)")
             yield Input(f"{self._usable / 1e9:.3g}", type="number", validators=[Number(minimum=0.001)])
             with RadioSet():
                 for name, text in _ALLOWED:
@@ -45,7 +45,7 @@ class Limits(ModalScreen[BestParams | None]):
         """Accept both limits, or show the error."""
         result = message.validation_result
         if result is None or not result.is_valid:
-            self.notify("Write a number of gigabytes, such as 8.", severity="warning")
+            self.notify("Type a number of gigabytes, such as 8.", severity="warning")
             return
         pressed = self.query_one(RadioSet).pressed_button
         allowed = cast(Allowed, pressed.id if pressed is not None and pressed.id else "convergence")
@@ -74,7 +74,7 @@ class TypeBatchSize(ModalScreen[int | None]):
     def on_input_submitted(self, message: Input.Submitted) -> None:
         result = message.validation_result
         if result is None or not result.is_valid:
-            self.notify("A batch size is a whole number from 1 on.", severity="warning")
+            self.notify("A batch size is a whole number, 1 or more.", severity="warning")
             return
         self.dismiss(int(message.value))
 
@@ -92,7 +92,7 @@ class TuneLimits(ModalScreen[TuneParams | None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="prompt") as frame:
             frame.border_title = "Search by measured trials"
-            yield Label("minutes at most (Enter searches, Esc cancels)")
+            yield Label("time limit in minutes (Enter searches, Esc cancels)")
             yield Input("5", type="number", validators=[Number(minimum=0.1)])
             with RadioSet():
                 for name, text in _ALLOWED:
@@ -103,7 +103,7 @@ class TuneLimits(ModalScreen[TuneParams | None]):
     def on_input_submitted(self, message: Input.Submitted) -> None:
         result = message.validation_result
         if result is None or not result.is_valid:
-            self.notify("Write a number of minutes, such as 5.", severity="warning")
+            self.notify("Type a number of minutes, such as 5.", severity="warning")
             return
         pressed = self.query_one(RadioSet).pressed_button
         allowed = cast(Allowed, pressed.id if pressed is not None and pressed.id else "exact")

@@ -51,7 +51,7 @@ class ComparisonList(RowList):
         if self._pending:
             yield PENDING, Content("edits that apply would make")
         if self._written:
-            yield WRITTEN, Content("edits made last")
+            yield WRITTEN, Content("latest edits")
         if len(self._saved) > 1:
             yield "head", Content.styled("now against the profile of:", MUTED)
         scale = units.time_scale(one.iteration_ms for one in self._saved)
@@ -61,7 +61,7 @@ class ComparisonList(RowList):
             batch = f" batch {one.batch_size}" if one.batch_size is not None else ""
             yield one.id, Content(tail(f"{when(one.created)}  {scale.text(one.iteration_ms)}{batch}", width))
         if len(self._saved) > 1:
-            yield COMMITS, Content("all of them over the commits")
+            yield COMMITS, Content("all profiles, by commit")
         if not self._pending and not self._written and len(self._saved) < 2:
             yield "empty", Content.styled("nothing to compare yet: try a change, or measure twice", MUTED)
 

@@ -140,10 +140,10 @@ def _story(finding: FindingReport, base: Path | None) -> list[Content]:
         "where": place_of(finding, base) if finding.file else "no single line",
         "cost": f"{units.format_ms(finding.cost_ms)} per iteration"
         if finding.cost_ms > 0
-        else "not a matter of time",
-        "cure": f"{finding.whatif}   (Space tries it)"
+        else "no iteration time",
+        "fix": f"{finding.whatif}   (Space tries it)"
         if finding.whatif
-        else "none that is predicted to help here",
+        else "no what-if is predicted to help here",
         "more": DOCUMENTATION.format(code=finding.code),
     }
     lines += [Content.assemble((f"{name:<8}", MUTED), value) for name, value in facts.items()]

@@ -48,7 +48,7 @@ class LinesView(View):
     def parts(self) -> ComposeResult:
         with Container(id="lines-grid"):
             tree: Tree[ModuleCost] = Tree("all modules", id="modules", classes="panel")
-            tree.border_title = "Modules (Enter: only its lines)"
+            tree.border_title = "Modules: Enter filters"
             tree.show_root = True
             tree.guide_depth = 2
             yield tree

@@ -139,7 +139,7 @@ class MemoryView(View):
             if points:
                 self.post_message(self.MomentWanted(self._time_ms))
             else:
-                self.fail("no allocations were recorded: the level over time is unknown")
+                self.fail("no allocations were recorded: memory over time is unknown")
         self._describe()
         self._plot.focus()
 

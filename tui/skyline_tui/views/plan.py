@@ -25,8 +25,8 @@ from skyline_tui.widgets.plan_question import PlanQuestion
 from skyline_tui.widgets.sort_table import SortTable, TableColumn
 
 NOT_YET = (
-    "No plan yet. Choose a cluster, which need not be present: the script is traced by shape for its GPU, and nothing "
-    "is run there. A described model needs no trace."
+    "No plan yet. Choose a cluster, which need not be present: Skyline traces the tensor shapes of the script for its "
+    "GPU and runs nothing there. A model chosen by name, such as llama3-8b, needs no trace."
 )
 _KEYS = "Enter timeline, a code, x Perfetto"
 _NARROW = 100
@@ -37,7 +37,7 @@ class PlanView(View):
     """The question above, then the table, then the chosen row in words or as a timeline."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("x", "export", "Write the row for Perfetto", show=False, id="plan.export"),
+        Binding("x", "export", "Save the row's timeline for Perfetto", show=False, id="plan.export"),
     ]
 
     @dataclass
@@ -76,7 +76,7 @@ class PlanView(View):
         table.border_title = "Strategies"
         yield table
         with VerticalScroll(id="plan-page", classes="panel") as page:
-            page.border_title = "The row, and what is not in the table"
+            page.border_title = "Selected row, and strategies not in the table"
             yield Static(id="plan-text")
         yield Lanes()
         yield Static(id="plan-detail", classes="view-detail")

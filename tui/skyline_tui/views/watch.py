@@ -24,8 +24,8 @@ from skyline_tui.widgets.column_chart import column_chart
 from skyline_tui.widgets.row_list import RowList
 
 NOT_YET = (
-    "This script was never watched. In a terminal, skyline watch {script} runs the training itself, with rules over "
-    "it; this page then follows it."
+    "This script has not been watched yet. Run skyline watch {script} in a terminal: it runs the training and checks "
+    "it with rules, and this page follows the run."
 )
 _EVERY_S = 2.0
 _CHART_ROWS, _LOW_ROWS, _LOW = 6, 2, 32
@@ -207,7 +207,7 @@ def _facts(report: WatchReport) -> Iterator[Content]:
     if report.ranks > 1:
         yield Content(f"{report.ranks} ranks, the lowest is shown")
     if report.watching_share is not None:
-        yield Content.styled(f"hooks {report.watching_share:.2%}", MUTED)
+        yield Content.styled(f"overhead {report.watching_share:.2%}", MUTED)
     if len(report.names) > 1:
         yield Content.styled(f"run {report.names.index(report.name) + 1} of {len(report.names)} (, .)", MUTED)
 
@@ -262,7 +262,7 @@ def _story(alert: WatchAlert | None, messages: tuple[str, ...], base: Path) -> l
         facts = {
             "rule": alert.rule,
             "where": place(alert.file, alert.line, base) if alert.line else "no single line",
-            "over": "not yet" if alert.over_iteration is None else f"at iteration {alert.over_iteration:,}",
+            "ended": "not yet" if alert.over_iteration is None else f"at iteration {alert.over_iteration:,}",
         }
         lines += [Content.assemble((f"{name:<8}", MUTED), value) for name, value in facts.items()]
         lines += [Content(f"· {one}") for one in alert.evidence]

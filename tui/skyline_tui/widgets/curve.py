@@ -20,7 +20,7 @@ from skyline_tui.widgets.row_list import RowList
 _MARKS = {"measured": "●", "interpolated": "○", "predicted": "○", "extrapolated": "?"}
 _HERE = "◂"
 _BAND, _VALUE, _AS_IS = "░", "┃", "╎"
-_TITLE = "Batch sizes: samples/s, peak (Enter goes there)"
+_TITLE = "Batch sizes: samples/s, peak (Enter selects one)"
 _BEYOND = 1.3
 """Limit of a range beyond the best value: a wider one would leave no space for the bars."""
 _LEAST_ROOM = 4
@@ -56,7 +56,7 @@ class Curve(RowList):
         with_them = f"{_TITLE.partition(' (')[0]} with {', '.join(whatifs)}"
         self.border_title = Content(tail(with_them, max(self.size.width - 4, 20)) if self._under else _TITLE)
         legend = f"{_BAND} range  ● measured  ○ predicted  ? extrapolated"
-        self.border_subtitle = f"{_AS_IS} as it is  {legend}" if self._under else legend
+        self.border_subtitle = f"{_AS_IS} unchanged  {legend}" if self._under else legend
         self.redraw()
 
     def rows(self, width: int) -> Iterable[tuple[str, Content]]:

@@ -100,7 +100,10 @@ class Source(VerticalScroll):
         self.border_subtitle = Content(f"{name}:{self.line}")
         if self.file.endswith(_RECORDINGS):
             block.update(
-                Content.styled("a recording: the source of a line is shown where it names one", "$text-muted")
+                Content.styled(
+                    "this file is a recording: Enter on a line shows its source if the recording names it",
+                    "$text-muted",
+                )
             )
             return
         try:

@@ -32,7 +32,7 @@ def refuse_sparse_gradient(name, args):
 
 def _sparse(what):
     return CannotFollow(
-        f"{what}, which cannot be traced for a GPU that is not there: how many rows it has depends on numbers",
+        f"{what}, which cannot be traced without the GPU: its number of rows depends on computed values",
         "Pass sparse=False to Embedding or EmbeddingBag, or profile on this machine without --gpu.",
     )
 

@@ -78,10 +78,10 @@ class GradAccumulation(UsualWhatIf):
         if curve.base is None or curve.reason:
             return Applicability.no(curve.reason)
         if curve.base < 2:
-            return Applicability.no("a batch of one sample has no parts")
+            return Applicability.no("a batch of one sample cannot be split")
         values = tuple(str(parts) for parts in (2, 4, 8, _MOST) if curve.base % parts == 0)
         if not values:
-            return Applicability.no(f"a batch of {curve.base} samples has no equal parts")
+            return Applicability.no(f"a batch of {curve.base} samples cannot be split into equal parts")
         return Applicability(True, values=values, default=values[0])
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:
@@ -95,7 +95,9 @@ class GradAccumulation(UsualWhatIf):
                 hint="Give a number that divides the batch size.",
             )
         if size % parts:
-            return replace(scenario, reason=f"a batch of {size} samples has no {parts} equal parts")
+            return replace(
+                scenario, reason=f"a batch of {size} samples cannot be split into {parts} equal parts"
+            )
         if parts == 1:
             return scenario
         part_size = size // parts

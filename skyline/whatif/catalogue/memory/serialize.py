@@ -109,7 +109,9 @@ class Serialize(UsualWhatIf):
 
     def title(self, value: str) -> str:
         """The change in a few words."""
-        return f"groups of layers in sub-batches that stay in {value or 'so many'} MB of cache"
+        return (
+            f"groups of layers in sub-batches that stay in {f'{value} MB of cache' if value else 'the cache'}"
+        )
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable if samples pass the layers independently, and sub-batches gain by the measured batch curve."""
@@ -174,7 +176,7 @@ def _why_not(subject: Subject) -> str:
     if curve.base is None or curve.reason:
         return curve.reason
     if curve.base < 2:
-        return "a batch of one sample has no parts"
+        return "a batch of one sample cannot be split"
     if profile.batch.micro_batches > 1:
         return "the script takes its batches through the model in parts already"
     return ""

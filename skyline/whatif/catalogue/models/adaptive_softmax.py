@@ -232,7 +232,7 @@ def _why_not(profile: Profile, layer: OutputLayer) -> str:
     if layer.width < _LEAST_WIDTH.value:
         return f"the layer has {layer.width} inputs: its clusters would have almost none"
     if profile.parallel is not None:
-        return "the loss becomes part of the model: the call of the replicated model would need the targets"
+        return "the loss would move into the replicated model, whose call does not get the targets"
     return ""
 
 

@@ -104,7 +104,7 @@ class BetterGraph(UsualWhatIf):
         saved_ms = sum(_saved_ms(subject, graph, one) for one in _savings(subject, graph, every))
         if saved_ms < _WORTH_ASKING.value * subject.iteration_ms.value:
             return Applicability.no(
-                f"{_NOTHING}of {plural(count, 'product')} in the code no other form saves time"
+                f"{_NOTHING}no other form of the {plural(count, 'product')} in the code saves time"
             )
         return Applicability(True)
 
@@ -261,7 +261,7 @@ def _words(saving: Saving) -> str:
         case Change.ORDER:
             return "the same products in an order with less arithmetic"
         case Change.SWAPPED_BACK:
-            return "dimensions that are exchanged and exchanged back"
+            return "two exchanges of dimensions that cancel each other"
         case Change.SCALED_LESS:
             numbers = ", ".join(
                 dict.fromkeys(saving.block.numbers[term.numbers[0]] for term in terms if term.op is Op.SCALED)

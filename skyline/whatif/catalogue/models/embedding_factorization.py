@@ -92,7 +92,7 @@ class EmbeddingFactorization(UsualWhatIf):
         between = whole_number(self.name, value)
         layers = factored_tables(subject.script, between)
         if not layers:
-            reason = f"its tables have {between} numbers in a row, or fewer rows than that"
+            reason = f"its embeddings already have dimension {between}, or no more rows than that"
             return replace(scenario, reason=reason)
         larger = scenario.pass_factor(subject)
         cases = (_changed(subject, scenario.graph, layers, larger, end) for end in ENDS)
@@ -101,7 +101,7 @@ class EmbeddingFactorization(UsualWhatIf):
         less, whole = parameters(subject, layers)
         known = subject.on_gpu or product_rate(subject, scenario.graph)[1]
         change = (
-            f"{less:,} of {whole:,} parameters go"
+            f"{less:,} of {whole:,} parameters are removed"
             if less > 0
             else f"{-less:,} parameters are added to {whole:,}"
         )
@@ -168,7 +168,7 @@ def _why_none(profile: Profile) -> str:
     if any(one.options.get("sparse") for one in trained):
         return "the gradients of its embeddings are sparse: an update already touches few rows only"
     if any(one.options.get("max_norm") is not None or one.options.get("mode") == "max" for one in trained):
-        return "a norm or a maximum of looked-up rows (max_norm, mode) would be one of other numbers"
+        return "max_norm and mode='max' would apply to the narrower rows, not to the embeddings"
     return "another layer shares the weights of its embeddings"
 
 

@@ -74,11 +74,11 @@ class FuseJobs(UsualWhatIf):
         if layers:
             found = layers[0]
             return Applicability.no(
-                f"torch.func cannot batch {found.class_name}, which {found.path} is: write a loop over its cell"
+                f"torch.func cannot batch the {found.class_name} {found.path}: write a loop over its cell"
             )
         sparse = next((one for one in profile.modules if one.options.get("sparse")), None)
         if sparse is not None:
-            return Applicability.no(f"torch.func has no sparse gradients, which {sparse.path} has")
+            return Applicability.no(f"{sparse.path} has sparse gradients, which torch.func does not support")
         return Applicability(True)
 
     def transform(self, scenario: Scenario, value: str, subject: Subject) -> Scenario:

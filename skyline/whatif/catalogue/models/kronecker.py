@@ -214,7 +214,7 @@ class Kronecker(UsualWhatIf):
         """The change in a few words."""
         blocks, _, free = value.partition(":")
         words = f"Kronecker products of {blocks or 'a few'} by {blocks or 'a few'} blocks as weights"
-        return f"{words}, and {free} of the numbers free" if free else words
+        return f"{words}, with a share of {free} free numbers added" if free else words
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable if layers have weights that divide into equal parts, and gain by it."""
@@ -252,7 +252,10 @@ class Kronecker(UsualWhatIf):
             subject,
             *cases,
             assumptions=(
-                f"layers with Kronecker products: {len(layers)}; {less:,} of {whole:,} parameters go",
+                (
+                    f"layers with Kronecker products: {len(layers)}; "
+                    f"{less:,} of {whole:,} parameters are removed"
+                ),
                 *(
                     (
                         f"layers whose weights are made whole in each pass, and whose products stay: {len(made)}",

@@ -88,7 +88,7 @@ class LowRank(UsualWhatIf):
             assumptions=(
                 (
                     f"split linear layers: {len(layers)} of {len(linear_layers(subject.script))}; "
-                    f"{less:,} of {whole:,} parameters go"
+                    f"{less:,} of {whole:,} parameters are removed"
                 ),
                 *_staying(subject.script),
                 CAVEAT,

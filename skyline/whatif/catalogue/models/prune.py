@@ -290,7 +290,7 @@ class _Work:
             return tiles
         rounded = Cut(cut.ratio, wanted)
         cure = f": {NAME}={rounded} keeps multiples" if plain else ""
-        said = f"{len(odd)} of {len(layers)} layers get numbers of outputs that {wanted} does not divide, such as "
+        said = f"{len(odd)} of {len(layers)} layers get output sizes not divisible by {wanted}, such as "
         if not on_processor:
             return (f"{said}{odd[0].kept_outputs} (SKY303){cure}", *tiles)
         (now, then), (now_filled, then_filled) = (self._computed(model, one) for one in (1, wanted))

@@ -179,10 +179,13 @@ def why_not(profile: Profile) -> str:
     if sum("." not in module.path for module in profile.modules) > 1:
         return "more than one model is trained"
     if profile.parallel is not None:
-        return "the exchange between replicas is not followed into a pruned model"
+        return "the exchange between replicas is not predicted for a pruned model"
     tied = [module.class_name for module in profile.modules if module.class_name in _TIED]
     if tied:
-        return f"the sizes around {tied[0]} are tied to others: convolutional and plain linear networks are followed"
+        return (
+            f"the sizes around {tied[0]} depend on other sizes: "
+            "only convolutional and plain linear networks are supported"
+        )
     if any(map(_multiplies_data, profile.trace.shapes)):
         return "it multiplies data with data, as attention does: heads are tied to sizes in the code"
     rows = _forward(profile)
@@ -205,7 +208,8 @@ def pruned(profile: Profile, cut: Cut) -> Pruned:
     groups = _groups(profile, layers)
     if cut.multiple > 1 and any(one > 1 for one in groups.values()):
         raise UsageError(
-            f"{NAME} keeps no multiples of channels that are in groups", hint=f"Try {NAME}={cut.ratio!r}."
+            f"{NAME} cannot round the channels of grouped convolutions to multiples",
+            hint=f"Try {NAME}={cut.ratio!r}.",
         )
     sizes: dict[int, int] = {}
     for path in order[:-1]:

@@ -47,7 +47,9 @@ class StaleEmbeddings(UsualWhatIf):
 
     def title(self, value: str) -> str:
         """The change in a few words."""
-        return f"rows of embeddings that a step changes by at most {value or 'little'} of their norm stay as they are"
+        return (
+            f"embedding rows that a step changes by at most {value or 'a part'} of their norm are not trained"
+        )
 
     def detect(self, subject: Subject) -> Applicability:
         """Applicable if a run showed rows of large embeddings that its steps hardly change."""
@@ -65,7 +67,9 @@ class StaleEmbeddings(UsualWhatIf):
         usual = [change for change in offered if change <= _USUAL.value * (1 + 1e-9)]
         if not usual:
             share = format_share(_row_share(tables, _USUAL.value))
-            said = f"{share} of the looked-up ones by at most {_USUAL.value:g} of their norm in a step"
+            said = (
+                f"only {share} of looked-up rows change by at most {_USUAL.value:g} of their norm in a step"
+            )
             return Applicability.no(f"its rows still change at this point of the training: {said}; {_LATER}")
         return Applicability(True, values=tuple(f"{one:g}" for one in offered), default=f"{usual[-1]:g}")
 

@@ -121,7 +121,7 @@ def _exchanged_between_gpus(subject: Subject, scenario: Scenario, cap_mb: float)
 
 def exchange_assumptions(baseline: Subject) -> tuple[str, ...]:
     """Assumptions of predictions about the exchange."""
-    fitted = "the speed of the link makes the script wait for its last gradients as recorded, in a ring of all ranks"
+    fitted = "the link speed is fitted to the recorded wait for the last gradients, in a ring of all ranks"
     beside = (
         "computing and exchanging share the cores: all ranks run on this machine"
         if cores_are_shared(baseline)

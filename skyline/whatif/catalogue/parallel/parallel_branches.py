@@ -51,7 +51,7 @@ _LIMITS = {
     "python": "Python runs in one thread at a time",
     "memory": "the way to memory is busy already",
     "branch": "the longest branch takes that long on the cores that are its share",
-    "threads": "operators gain as much by all cores as branches do by cores of their own",
+    "threads": "operators gain as much from all cores as branches gain from separate cores",
 }
 
 

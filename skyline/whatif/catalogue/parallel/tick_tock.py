@@ -114,9 +114,9 @@ class TickTock(UsualWhatIf):
             assumptions=(
                 f"the peak of both waves is {format_share(both.value / (_WAVES.value * one))} of twice the peak of one",
                 "each wave is a process with a core and workers of its own",
-                f"the waves keep their distance to {_DRIFT.value:g} of an iteration",
+                f"the distance of the waves drifts by at most {_DRIFT.value:g} of an iteration",
                 "kernels of the waves run together where units are idle (predicted for twice the work), or take turns",
-                "a wave averages its weights with the other's after its update, which is half an iteration older",
+                "after its update, a wave averages its weights with the older weights of the other wave",
             ),
             memory=lambda memory: _both(memory, subject, both.scaled(1 / one)),
             provenance=Provenance.ASSUMED,
