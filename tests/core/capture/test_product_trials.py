@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from skyline.capture import config_trials
+from skyline.capture import config_trials, split_trials
 from skyline.capture.child import trials
 from skyline.capture.process import Starter
 from skyline.capture.product_trials import _ROUNDS, product_trials
 from skyline.capture.request import CaptureRequest
 from skyline.capture.session import capture
-from skyline.capture.split_trials import split_trials
 from skyline.capture.trial_budget import TrialBudget
 from skyline.trace.facts import Device, Environment
 from skyline.trace.profile import Profile
@@ -65,6 +64,8 @@ def test_the_products_of_a_script_of_long_iterations_are_tried_with_their_sizes_
 ) -> None:
     # As if its iterations took too long for some of them to be tried.
     monkeypatch.setattr(config_trials, "_PLANS", ())
+    # Other tests may compute meanwhile.
+    monkeypatch.setattr(split_trials, "_SECONDS", 60.0)
     path = tmp_path / "train.py"
     path.write_text(textwrap.dedent(SCRIPT), encoding="utf-8")
     profile = _profile(path, starter)
@@ -195,7 +196,7 @@ def test_layers_with_most_of_the_time_are_tried_whole_and_at_two_ranks() -> None
     )
     trace = Trace((IterationMark(0, 0.0, 1e5),), (), (), records, shapes=shapes)
     child = Tried()
-    found = split_trials(child, trace, 4, TrialBudget(60.0))
+    found = split_trials.split_trials(child, trace, 4, TrialBudget(60.0))
     # A quarter of the rows of the slowest one; ranks are a quarter and a sixteenth of the narrowest side, from 4.
     assert [(one.rows, one.inner, one.columns, one.rank) for one in found] == [
         (50, 512, 32, 8),
@@ -205,7 +206,7 @@ def test_layers_with_most_of_the_time_are_tried_whole_and_at_two_ranks() -> None
     assert first.forward_us == pytest.approx((50 * 512 * 32 / 1e3, 50 * 8 * (512 + 32) / 1e3))
     assert first.backward_us == pytest.approx(tuple(2 * us for us in first.forward_us))
     spent = Tried()
-    assert split_trials(spent, trace, 4, TrialBudget(0.0)) == ()
+    assert split_trials.split_trials(spent, trace, 4, TrialBudget(0.0)) == ()
     assert spent.asked == []
 
 
