@@ -7,13 +7,14 @@ config.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from math import prod
 from operator import sub
 
 import msgspec
 
 from skyline.capture.child_process import ChildProcess
-from skyline.capture.events import BareSteps
+from skyline.capture.events import BareSteps, StepRow
 from skyline.capture.trial_budget import TrialBudget
 from skyline.capture.turns import Turn, in_turns, trial
 from skyline.interval import median
@@ -115,16 +116,31 @@ class _ProductTurns:
 
     def turn(self) -> Turn | None:
         shape = self.product.shape
-        self.child.send(
-            "try",
-            product={"operator": shape.operator, "inputs": shape.inputs, "options": self.product.options},
-            threads=self.choices.threads,
-            number_format=self.choices.number_format,
+        rows, self.elements = call_product(
+            self.child, shape.operator, shape.inputs, self.product.options, self.choices
         )
-        event = self.child.receive("steps")
-        self.elements = event["elements"]
-        rows = msgspec.convert(event, BareSteps).rows
         return Turn(rows[0].step_ms, rows) if rows else None
+
+
+def call_product(
+    child: ChildProcess,
+    operator: str,
+    inputs: Sequence[tuple[int, ...]],
+    options: Mapping[str, object],
+    choices: Choices,
+) -> tuple[tuple[StepRow, ...], int]:
+    """One forward and one backward pass of a product, and the number of elements of its result.
+
+    No rows if the child cannot call it.
+    """
+    child.send(
+        "try",
+        product={"operator": operator, "inputs": inputs, "options": options},
+        threads=choices.threads,
+        number_format=choices.number_format,
+    )
+    event = child.receive("steps")
+    return msgspec.convert(event, BareSteps).rows, event["elements"]
 
 
 def _products(trace: Trace, modules: tuple[ModuleFact, ...]) -> list[_Product]:

@@ -8,15 +8,13 @@ from __future__ import annotations
 from collections import defaultdict
 from math import prod
 
-import msgspec
-
 from skyline.capture.child_process import ChildProcess
-from skyline.capture.events import BareSteps
+from skyline.capture.product_trials import call_product
 from skyline.capture.trial_budget import TrialBudget
 from skyline.interval import median
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import Phase, RecordKind, Trace
-from skyline.trace.trial import SplitTrial
+from skyline.trace.trial import Choices, SplitTrial
 
 _OPERATOR = "aten::linear"
 _FORMAT = "float32"
@@ -87,15 +85,13 @@ def _passes_us(
     child: ChildProcess, rows: int, inner: int, columns: int, threads: int
 ) -> tuple[float, float] | None:
     """The quickest forward and backward pass in µs; None if the child cannot call the product."""
-    sizes = ((rows, inner), (columns, inner))
-    product: dict[str, object] = {"operator": _OPERATOR, "inputs": sizes, "options": {}}
+    choices = Choices(threads=threads, number_format=_FORMAT)
     forward_us: list[float] = []
     backward_us: list[float] = []
     for _ in range(_TIMES):
-        child.send("try", product=product, threads=threads, number_format=_FORMAT)
-        for row in msgspec.convert(child.receive("steps"), BareSteps).rows:
-            forward_us.append(1e3 * (row.step_ms - row.backward_ms))
-            backward_us.append(1e3 * row.backward_ms)
+        passes, _ = call_product(child, _OPERATOR, ((rows, inner), (columns, inner)), {}, choices)
+        forward_us += (1e3 * (one.step_ms - one.backward_ms) for one in passes)
+        backward_us += (1e3 * one.backward_ms for one in passes)
     return (min(forward_us), min(backward_us)) if forward_us else None
 
 

@@ -93,7 +93,7 @@ def check_drawing(context: RewriteContext, size: int, padded: int) -> None:
         function = next((each for each in module.around(call) if isinstance(each, Function)), None)
         if function is None or _is_called(context, module, function):
             message = f"Words are drawn from the model's outputs, of which {padded - size} would not be words"
-            hint = f"Draw from the first {size} outputs only, in code outside the program."
+            hint = f"Draw from the first {size} outputs only, in a function outside the project."
             raise refusal(message, module, call, hint=hint)
 
 

@@ -97,16 +97,15 @@ def _with_each_weight(
     whole = sum(map(len, by_size.values())) == len(layers)
     if not whole or not any(by_size.keys() <= each.keys() for each in times_us.values()):
         return None
+    typical_us = {name: {size: median(us) for size, us in each.items()} for name, each in times_us.items()}
     factors: dict[tuple[str, int], float] = {}
     for size, replaced in by_size.items():
-        # Operators that work once on each tensor tell the number of tensors of this size; those not replaced
-        # stay.
+        # Operators that work once on each tensor tell the number of tensors of this size. Those not replaced stay.
         tensors = min(len(each[size]) for each in times_us.values() if size in each) / subject.steps
         share = min(1.0, len(replaced) / tensors)
-        for name, each in times_us.items():
-            if size in each and (before_us := median(each[size])):
-                typical_us = {one: median(us) for one, us in each.items()}
-                after_us = fmean(_factors_us(typical_us, layer, end) for layer in replaced)
+        for name, each in typical_us.items():
+            if before_us := each.get(size):
+                after_us = fmean(_factors_us(each, layer, end) for layer in replaced)
                 factors[name, size] = 1 - share + share * after_us / before_us
     durations, gaps = graph.durations.copy(), graph.gaps.copy()
     durations[stepping] *= [
