@@ -69,6 +69,7 @@ _WHOLE_SCRIPTS = (
     "unseen_whatifs_10",
     "unseen_whatifs_11",
     "unseen_whatifs_12",
+    "unseen_whatifs_13",
 )
 
 

@@ -24,7 +24,9 @@ class Group:
 
 
 WHATIFS = (
-    Group("nine public scripts, seen for the first time", "unseen_whatifs_11", True),
+    Group("seven public scripts, seen for the first time", "unseen_whatifs_13", True),
+    Group("one other, a measurement that other programs disturbed", "unseen_whatifs_12", True),
+    Group("nine others, an earlier version", "unseen_whatifs_11", True),
     Group("four others, an earlier version", "unseen_whatifs_10", True),
     Group("seven others, an earlier version", "unseen_whatifs_9", True),
     Group("six others, an earlier version", "unseen_whatifs_8", True),

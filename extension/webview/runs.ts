@@ -84,7 +84,7 @@ export function trials({ runs, trusted }: ViewState, asked: SearchAsked, post: P
     ...problem(reason),
     ...(searching && progress?.running ? [budget(progress.spent_s, progress.budget_s, progress.doing)] : []),
     ...(found ? [outcome(found, post)] : best?.speedup ? [h("div", { role: "status" }, `Best so far: ${speedupWithRange(best.speedup)} samples/s with ${best.changes.join(", ")}.`)] : []),
-    ...(rows.length > 0 ? [table(rows, best)] : [h("div", { class: "muted" }, "Simulations propose combinations of changes, and each is measured in turns with the unchanged script, in memory. No file is changed.")]),
+    ...(rows.length > 0 ? [table(rows, best)] : [h("div", { class: "muted" }, "Simulations propose combinations of changes, and each is measured alternately with the unchanged script, in memory. No file is changed.")]),
     searching ? h("div", { class: "actions" }, h("button", { class: "secondary", "data-key": "search", onclick: () => post({ type: "command", command: "skyline.cancelRun" }) }, "Searching… cancel")) : question(asked, rows.length > 0, post),
   ];
 }

@@ -16,7 +16,7 @@ const SEMANTICS = {
 } as const;
 const PROVENANCE = {
   measured: "Measured: this script ran with the change, on this machine",
-  interpolated: "Interpolated: interpolated between runs of this script with less and with more of the change",
+  interpolated: "Interpolated: between measured runs of this script with a smaller and a larger value",
   tried: "Tried: parts of this script ran with the change here; a simulation combines them",
   modelled: "Modelled: a model predicts it from the recorded work",
   assumed: "Assumed: a range from experience; a fact that a model needs is not known",

@@ -164,7 +164,7 @@ _MEANING = {
     "exact": "same results",
     "numerics": "rounding differs",
     "convergence": "convergence may change",
-    "model": "another model",
+    "model": "the model itself changes",
 }
 
 

@@ -230,7 +230,7 @@ class _OtherSizes:
             return False
         self.held.update({size: one for size, one in self._made.items() if follow[size]})
         if self.held:
-            self._launcher.say("curve", "measuring in turns", 0.75)
+            self._launcher.say("curve", "measuring alternately", 0.75)
             self._take_turns(Expendable(self._base), self.held, self._budget, _MOST_ROUNDS)
         return True
 
@@ -253,7 +253,7 @@ class _OtherSizes:
                     self._take_turns(past, {size: one}, self._budget, _ROUNDS_ALONE, _LEAST_ROUNDS_ALONE)
                 elif follows:
                     one.share(Sharing.RELEASING)
-                    self._launcher.say("curve", f"measuring batch size {size} in turns", 0.75)
+                    self._launcher.say("curve", f"measuring batch size {size}", 0.75)
                     others = len(sharing) - number - 1
                     budget = self._budget.without(self._budget.left_s * others / (others + 1))
                     self._take_turns(Expendable(self._base), {size: one}, budget, _MOST_ROUNDS)

@@ -43,7 +43,7 @@ def make_parser() -> argparse.ArgumentParser:
         "check",
         "[options] [SCRIPT [ARGS...]]",
         "Check a script against the limits of [tool.skyline.budget] in its pyproject.toml,\n"
-        "and against a base revision of git: both run in turns on this machine.\n"
+        "and against a base revision of git: both run alternately on this machine.\n"
         "Exit code: 0 within the budget, 1 over, 2 inconclusive or not measured.",
         _EXAMPLES,
     )

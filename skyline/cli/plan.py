@@ -153,7 +153,9 @@ def _add_own(command: argparse.ArgumentParser) -> None:
         metavar="NAME|FILE[,...]",
         help="a described cluster, or a .toml file; several, separated by commas, are compared",
     )
-    group.add_argument("--model", metavar="NAME|FILE", help="a described transformer, or a .json file")
+    group.add_argument(
+        "--model", metavar="NAME|FILE", help="a transformer that Skyline knows by name, or a .json file"
+    )
     group.add_argument(
         "--preset",
         metavar="NAME",
@@ -161,7 +163,9 @@ def _add_own(command: argparse.ArgumentParser) -> None:
         "academic-bert; on its own cluster unless --cluster names another",
     )
     group.add_argument("--without", metavar="MEASURE[,...]", help="measures of the preset to leave out")
-    group.add_argument("--sequence", type=positive, metavar="N", help="sequence length of a described model")
+    group.add_argument(
+        "--sequence", type=positive, metavar="N", help="sequence length of the model of --model"
+    )
     group.add_argument("--gpus", metavar="N|A..B", help="how many GPUs (default: those of the description)")
     group.add_argument("--nodes", type=positive, metavar="N", help="how many nodes, in place of --gpus")
     group.add_argument("--global-batch", type=positive, metavar="N", help="samples per step, over all ranks")
@@ -230,16 +234,14 @@ def _model(
         from skyline.plan.transformer import transformer_named
 
         if arguments is not None:
-            raise UsageError("a described model takes no arguments")
+            raise UsageError("--model takes no arguments of a script")
         if options.samples:
             raise UsageError("--samples is for scripts", hint="Use --tokens with --model.")
         return transformer_named(options.model, options.sequence), None
     if options.tokens:
-        raise UsageError("--tokens is for described models", hint="Use --samples with a script.")
+        raise UsageError("--tokens needs --model", hint="Use --samples with a script.")
     if options.sequence is not None:
-        raise UsageError(
-            "--sequence is for described models", hint="The script's own sequence length is traced."
-        )
+        raise UsageError("--sequence needs --model", hint="The script's own sequence length is traced.")
     from skyline.cli.subject import subject_of
     from skyline.plan.script_layers import traced_program
 

@@ -41,7 +41,7 @@ def make_parser() -> argparse.ArgumentParser:
         "Show time, peak memory, throughput and utilisation of an iteration over the values\n"
         "of a setting: a constant, an option, a default, or a keyword of a call. Steps and\n"
         "knees of the curve are marked. With --gpu each point is predicted; without it the\n"
-        "points are measured here in turns. With --gpu cpu three values run here, and the\n"
+        "points are measured here, alternately. With --gpu cpu three values run here, and the\n"
         "prediction is fitted to them. No file is changed. Ctrl+C keeps the points so far.",
         _EXAMPLES,
     )

@@ -47,8 +47,8 @@ def make_parser() -> argparse.ArgumentParser:
         "[options] SCRIPT [ARGS...]",
         "Search for the fastest combination of changes: what-ifs, loader settings and, if\n"
         "allowed, batch sizes. Simulations of its profile propose combinations; each is\n"
-        "measured in turns with the unchanged script, in memory. The best one is verified\n"
-        "and offered as one edit. Ctrl+C ends the search and keeps the best so far.",
+        "measured alternately with the unchanged script, in memory. The best one is\n"
+        "verified and offered as one edit. Ctrl+C ends the search and keeps the best so far.",
         _EXAMPLES,
     )
     add_options(command, budget="--profile-budget")
@@ -68,7 +68,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--allow",
         choices=("numerics", "convergence", "model"),
         help="numerics: rounding may differ; convergence: training may converge differently, as with another batch "
-        "size; model: another model may be trained (default: only what gives the same results)",
+        "size; model: the model itself may change (default: only what gives the same results)",
     )
     group.add_argument(
         "--max-memory",

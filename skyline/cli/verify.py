@@ -35,7 +35,7 @@ def make_parser() -> argparse.ArgumentParser:
         "       skyline verify [options] SCRIPT --against OTHER.py [ARGS...]",
         "Predict changes, save the prediction, and measure them: the unchanged script,\n"
         "the script with the changes in memory, and the unchanged script once more run\n"
-        "in turns on this machine. No file is changed. SCRIPT may be a saved profile; a\n"
+        "alternately on this machine. No file is changed. SCRIPT may be a saved profile; a\n"
         "script is profiled first, unless its latest profile still fits its source.",
         _EXAMPLES,
     )

@@ -156,7 +156,7 @@ def add_constraint_options(command: argparse.ArgumentParser) -> None:
         "--semantics",
         choices=_CLASSES,
         help="exact: only what gives the same results; numerics: rounding may differ; convergence (default): "
-        "training may converge differently, as with another batch size; model: another model may be trained",
+        "training may converge differently, as with another batch size; model: the model itself may change",
     )
     group.add_argument(
         "--rewritable", action="store_true", help="only what Skyline can change in the code itself"

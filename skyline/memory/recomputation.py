@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -47,7 +47,7 @@ class RecordedLevels:
     """The levels of the recorded iteration, one after each allocation, and the memory that blocks keep.
 
     ``activations``, ``gradients`` and ``stepping`` are parts of ``live``; ``stepping`` is temporary memory of the
-    optimizer step.
+    optimizer step. ``most_activations`` are the most activations if no block is recomputed.
     """
 
     times_us: _Sizes
@@ -56,33 +56,61 @@ class RecordedLevels:
     gradients: _Sizes
     stepping: _Sizes
     kept: tuple[KeptByBlock, ...]
+    most_activations: float
 
-    def peak(self, recomputed: Sequence[str] = (), scale: float = 1.0) -> Level:
-        """The peak with some blocks recomputed and all activations scaled by ``scale``.
+    def peak(self) -> Level:
+        """The highest level."""
+        moment = int(self.live.argmax())
+        activations = max(0.0, float(self.activations[moment]))
+        return Level(float(self.live[moment]), float(self.gradients[moment]), activations)
+
+    def scaled(self, factor: float) -> RecordedLevels:
+        """The levels with all activations, and all that blocks keep, multiplied by ``factor``."""
+        kept = (
+            replace(
+                one,
+                kept_bytes=round(factor * one.kept_bytes),
+                passing_bytes=round(factor * one.passing_bytes),
+            )
+            for one in self.kept
+        )
+        return replace(
+            self,
+            live=self.live + (factor - 1.0) * self.activations,
+            activations=factor * self.activations,
+            kept=tuple(kept),
+            most_activations=factor * self.most_activations,
+        )
+
+    def recomputed(self, paths: Collection[str]) -> RecordedLevels:
+        """The levels with some blocks recomputed.
 
         A recomputed block keeps nothing between its passes. Directly before its backward pass it is computed again,
         which needs the memory of its forward pass.
         """
-        live = self.live + (scale - 1.0) * self.activations
-        chosen = [block for block in self.kept if block.path in set(recomputed)]
-        saved = np.zeros(len(live) + 1)
+        chosen = [block for block in self.kept if block.path in paths]
+        change = np.zeros(len(self.live) + 1)
         for block in chosen:
-            saved[block.left] += block.kept_bytes * scale
-            saved[block.back] -= block.kept_bytes * scale
-        level = live - np.cumsum(saved)[: len(live)]
-        moment = int(level.argmax())
-        highest = float(level[moment])
-        held = float(np.cumsum(saved)[moment])
+            change[block.left] -= block.kept_bytes
+            change[block.back] += block.kept_bytes
+        more = np.cumsum(change)[: len(self.live)]
         for block in chosen:
             # Directly before its backward pass a block holds nothing yet, nor do the blocks recomputed later.
-            gone = scale * sum(one.kept_bytes for one in chosen if one.left <= block.back <= one.back)
+            gone = sum(one.kept_bytes for one in chosen if one.left <= block.back <= one.back)
             before = max(0, block.back - 1)
-            again = float(live[before]) - gone + block.passing_bytes * scale
-            if again > highest:
-                highest, moment = again, before
-                held = float(live[before]) - again
-        activations = scale * float(self.activations[moment]) - held
-        return Level(highest, float(self.gradients[moment]), max(0.0, activations))
+            more[before] = max(more[before], block.passing_bytes - gone)
+        left = tuple(block for block in self.kept if block.path not in paths)
+        return replace(self, live=self.live + more, activations=self.activations + more, kept=left)
+
+    def with_weights(self, less_bytes: float, gradients: float, stepping: float) -> RecordedLevels:
+        """The levels with ``less_bytes`` less of lasting memory, and factors on gradients and temporary memory."""
+        freed = (1.0 - gradients) * self.gradients + (1.0 - stepping) * self.stepping
+        return replace(
+            self,
+            live=self.live - less_bytes - freed,
+            gradients=gradients * self.gradients,
+            stepping=stepping * self.stepping,
+        )
 
 
 def recorded_levels(end: MemoryFact, trace: Trace, blocks: Sequence[str]) -> RecordedLevels | None:
@@ -123,7 +151,16 @@ def recorded_levels(end: MemoryFact, trace: Trace, blocks: Sequence[str]) -> Rec
     level_of_gradients = np.maximum(0.0, max(0.0, end.gradient_bytes - new) + older + np.cumsum(gradients))
     kept = _kept_by_blocks(trace, blocks, live)
     times = np.array([one.time_us for one in allocations])
-    return RecordedLevels(times, live, np.cumsum(activations), level_of_gradients, np.cumsum(stepping), kept)
+    level_of_activations = np.cumsum(activations)
+    return RecordedLevels(
+        times,
+        live,
+        level_of_activations,
+        level_of_gradients,
+        np.cumsum(stepping),
+        kept,
+        float(level_of_activations.max()),
+    )
 
 
 def _kept_by_blocks(trace: Trace, paths: Sequence[str], live: _Sizes) -> tuple[KeptByBlock, ...]:

@@ -70,7 +70,7 @@ def traced_program(profile: Profile) -> TracedProgram:
     trace = profile.trace
     if profile.batch_size is None:
         raise UsageError(
-            "the batch size of the script is not known", hint="Take a described model (--model) instead."
+            "the batch size of the script is not known", hint="Plan with --model instead of the script."
         )
     first = min((mark.index for mark in trace.iterations), default=0)
     own = [one for one in trace.records if one.iteration == first]

@@ -268,7 +268,7 @@ class Loading:
             return f"{read}; the script's own process does it."
         if self.workers == 1:
             return f"{read}; the DataLoader's worker does it."
-        return f"{read}; the DataLoader's {self.workers} workers do it in turns, with a core each (assumed)."
+        return f"{read}; the DataLoader's {self.workers} workers share this work, with a core each (assumed)."
 
     @property
     def taking_us(self) -> float:

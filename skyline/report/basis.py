@@ -376,7 +376,7 @@ def measured_range(curve: tuple[CurvePointReport, ...]) -> str:
 
 PROVENANCE = {
     "measured": "this script ran with the change, on this machine",
-    "interpolated": "interpolated between runs of this script with less and with more of the change",
+    "interpolated": "interpolated between measured runs of this script with a smaller and a larger value",
     "tried": "parts of this script ran with the change here; a simulation combines them",
     "modelled": "a model predicts it from the recorded work",
     "assumed": "a range from experience: a fact that a model needs is not known",

@@ -114,7 +114,7 @@ def basis(report: CheckReport) -> str:
         "" if report.scatter is None else f" Starts differ by {report.scatter:.1%} (standard deviation)."
     )
     return (
-        f"Measured {against} in turns: {measured}.{scatter} One process against itself: {null.value:.3f} "
+        f"Measured {against}, alternately: {measured}.{scatter} One process against itself: {null.value:.3f} "
         f"({null.low:.3f} to {null.high:.3f})."
     )
 

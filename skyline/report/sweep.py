@@ -380,13 +380,13 @@ def _basis(swept: Swept, rounds: int) -> Iterator[str]:
             )
         elif ran:
             yield (
-                f"The script also ran here with {units.plural(ran, 'value')}, in up to {rounds} rounds of turns. The "
-                "times of each kind of operator are fitted to these runs; the ratio that remains is interpolated "
+                f"The script also ran here with {units.plural(ran, 'value')}, in up to {rounds} alternating rounds. "
+                "The times of each kind of operator are fitted to these runs; the ratio that remains is interpolated "
                 "between them. No file was changed."
             )
     else:
         yield (
-            f"{units.plural(ran, 'point')}, measured in turns with the first of them, in up to {rounds} rounds; "
+            f"{units.plural(ran, 'point')}, measured alternately with the first of them, in up to {rounds} rounds; "
             "ranges show the spread of the rounds. No file was changed."
         )
         if between:

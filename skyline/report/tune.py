@@ -165,8 +165,8 @@ def basis(report: TuneReport) -> str:
     """The measurements behind the outcome, in one line."""
     dropped = sum(one.dropped for one in report.trials)
     return (
-        f"{units.plural(len(report.trials), 'trial')} in turns with the unchanged script, {dropped} dropped; "
-        f"{report.spent_s:.0f} s of {report.budget_s:.0f} s; the search ended: {report.ended}"
+        f"{units.plural(len(report.trials), 'trial')}, measured alternately with the unchanged script, "
+        f"{dropped} dropped; {report.spent_s:.0f} s of {report.budget_s:.0f} s; the search ended: {report.ended}"
     )
 
 

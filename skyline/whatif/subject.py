@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, fields, replace
+from dataclasses import field, replace
 from enum import Enum
 from functools import cached_property
 
@@ -35,27 +35,42 @@ from skyline.whatif.recording import Recording
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The bytes of each owner at the peak; ``MemoryBreakdown`` describes the owners."""
+    """The bytes of each owner at the peak; ``MemoryBreakdown`` describes the owners.
+
+    ``levels`` are the levels over the iteration with the changes so far; None if no change moved them.
+    """
 
     parameters: Interval
     gradients: Interval
     optimizer: Interval
     activations: Interval
     other: Interval
+    levels: RecordedLevels | None = field(default=None, compare=False)
 
     @classmethod
     def of(cls, peak: MemoryBreakdown) -> Memory:
         """The recorded peak, known to the byte."""
-        owners = (peak.parameters, peak.gradients, peak.optimizer, peak.activations, peak.other)
-        return cls(*(Interval.exact(float(size)) for size in owners))
+        return cls(
+            Interval.exact(float(peak.parameters)),
+            Interval.exact(float(peak.gradients)),
+            Interval.exact(float(peak.optimizer)),
+            Interval.exact(float(peak.activations)),
+            Interval.exact(float(peak.other)),
+        )
 
     @property
     def peak_bytes(self) -> Interval:
         """The sum over the owners. The ranges add up, because they come from the same few assumptions."""
-        owners: list[Interval] = [getattr(self, one.name) for one in fields(self)]
+        owners = (self.parameters, self.gradients, self.optimizer, self.activations, self.other)
         return Interval(
             sum(one.value for one in owners), sum(one.low for one in owners), sum(one.high for one in owners)
         )
+
+    def fitted(self, recorded: RecordedLevels) -> RecordedLevels:
+        """The levels over the iteration, ``recorded`` unless a change moved them, with this memory's activations."""
+        levels = recorded if self.levels is None else self.levels
+        activations = levels.peak().activations
+        return levels.scaled(self.activations.value / activations if activations > 0 else 1.0)
 
     def with_activations(self, factor: Interval) -> Memory:
         """This memory with the activations multiplied by a factor."""

@@ -32,7 +32,7 @@ async function askRevision(name: string, branches: readonly string[]): Promise<s
   const typed: vscode.QuickPickItem = { label: "$(edit) Type a Revision…", alwaysShow: true };
   const last = { label: "HEAD", description: "the last commit: checks uncommitted changes" };
   const rows = [last, { label: "HEAD~1", description: "the commit before the last one" }, ...branches.map((label) => ({ label })), typed];
-  const chosen = await vscode.window.showQuickPick<vscode.QuickPickItem>(rows, { title: `Revision to compare the speed of ${name} with`, placeHolder: "Both versions run in turns, for a few minutes" });
+  const chosen = await vscode.window.showQuickPick<vscode.QuickPickItem>(rows, { title: `Revision to compare the speed of ${name} with`, placeHolder: "Both versions run alternately, for a few minutes" });
   if (chosen !== typed) return chosen?.label;
   return (await vscode.window.showInputBox({ title: "Revision to compare with", placeHolder: "v1.2 or a commit" }))?.trim();
 }

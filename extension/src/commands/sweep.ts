@@ -18,7 +18,7 @@ interface Way extends vscode.QuickPickItem {
 const WAYS: readonly Way[] = [
   { label: "Predict for this processor", description: "three values are run here, the others are interpolated", gpu: "cpu" },
   { label: "Predict for a GPU…", description: "nothing is run; the GPU need not be present", gpu: null },
-  { label: "Measure here", description: "the values are run in turns, for a few minutes", gpu: "" },
+  { label: "Measure here", description: "the values run alternately, for a few minutes", gpu: "" },
 ];
 /** The setting typed last, for the next question. */
 let last = "";

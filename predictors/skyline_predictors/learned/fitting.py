@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 _ROWS = 500
 """Number of kernels of each GPU that the search uses."""
 _TELLING = 0.5
-"""Lower limit of ``Measured.telling`` for products and convolutions."""
+"""Lower limit of ``KernelMeasurements.telling`` for products and convolutions."""
 _OFFSET_COUNTS = 0.5
 """Weight of a GPU's overall bias relative to the scatter of its kernels."""
 _MEMORY = ("stacked_share", "plain_share")

@@ -64,7 +64,7 @@ def row_page(report: PlanReport, row: PlanRow | None) -> Document:
 
 
 def _row_section(row: PlanRow) -> Iterator[Section]:
-    texts = [f"{row.why or 'The fastest on as many GPUs'}."]
+    texts = [f"{row.why or 'The fastest on this number of GPUs'}."]
     if row.objection:
         texts.append(f"The training {row.objection}.")
     if row.stage_memory_bytes:

@@ -8,53 +8,44 @@ import numpy as np
 
 from skyline.graph.column import Indices
 from skyline.graph.graph import Graph, scale
-from skyline.graph.task import KIND, PHASE, TaskKind, WorkClass
-from skyline.trace.record import PASSES, Phase
+from skyline.graph.task import PHASE, TaskKind, WorkClass
+from skyline.trace.record import PASSES
 from skyline.whatif.cost.factored_layers import HOST, Replaced, tasks_of, tasks_within
-from skyline.whatif.cost.operator_call import call_us
+from skyline.whatif.cost.operator_call import between_us, call_us
 from skyline.whatif.subject import Subject
 
 
-def called_twice(subject: Subject, graph: Graph, layers: Sequence[Replaced], chosen: Indices) -> Graph:
-    """The graph with two layer calls in place of one: twice the gaps, on a GPU also the operators and launches."""
-    if subject.on_gpu:
-        host = tasks_of(graph, layers, kind=HOST, phase=(Phase.FORWARD, Phase.BACKWARD))
-        return scale(graph, host, 2.0, gaps=True)
-    gaps = graph.gaps.copy()
-    gaps[chosen] *= 2
-    return graph.with_times(gaps=gaps)
+def called_twice(graph: Graph, layers: Sequence[Replaced]) -> Graph:
+    """The graph with two layer calls in place of one on a GPU: twice the operators, launches and gaps of the host."""
+    host = tasks_of(graph, layers, kind=HOST, phase=PASSES)
+    return scale(graph, host, 2.0, gaps=True)
 
 
 def with_layer_behind(subject: Subject, graph: Graph, layers: Sequence[Replaced], chosen: Indices) -> Graph:
-    """As ``called_twice``, with a linear layer added after each layer; its product is already counted.
+    """The graph with a linear layer added after each layer; its product is already counted.
 
-    On a CPU, the added layer has the operators that recorded linear layers have next to each product. Each
-    operator adds the recorded mean gap between the operators of its pass: Python's time in the forward pass,
-    the autograd engine's in the backward pass. If no linear layer was recorded, the operators of the first
-    layer are taken.
+    On a GPU, as ``called_twice``. On a CPU, the added layer has the operators that recorded linear layers have
+    next to each product, each with the usual time from there to the next operator. If no linear layer was
+    recorded, the operators of the first layer are taken.
     """
-    changed = called_twice(subject, graph, layers, chosen)
     if subject.on_gpu:
-        return changed
-    durations, gaps = changed.durations.copy(), changed.gaps.copy()
-    tasks = graph.tasks
-    on_main = tasks.lane == tasks.lane_code(subject.lane)
+        return called_twice(graph, layers)
+    durations, gaps = graph.durations.copy(), graph.gaps.copy()
+    paths = {module.path for module in subject.script.modules if module.class_name == "Linear"}
     for phase in PASSES:
         own = tasks_of(graph, layers, kind=TaskKind.CPU, phase=phase)
-        in_pass = on_main & (tasks.phase == PHASE[phase])
-        # A task of Python or of the engine alone consists of a gap only.
-        operators = int((in_pass & (tasks.kind == KIND[TaskKind.CPU]) & (graph.durations > 0)).sum())
-        between_us = float(graph.gaps[in_pass].sum()) / max(1, operators)
-        linear = _beside_products(subject, graph, phase)
-        if linear is None or all(layer.module.class_name == "Linear" for layer in layers):
+        linear = tasks_within(graph, paths, kind=TaskKind.CPU, phase=phase)
+        products = tasks_within(graph, paths, kind=TaskKind.CPU, phase=phase, work=WorkClass.MATMUL)
+        gap_us = between_us(subject, graph, phase, linear if len(products) else own)
+        if not len(products) or all(layer.module.class_name == "Linear" for layer in layers):
             durations[np.setdiff1d(own, chosen)] *= 2
-            gaps[own] += between_us
+            gaps[own] += gap_us
         else:
-            beside_us, count = linear
+            beside = np.setdiff1d(linear, products)
             heads = np.intersect1d(own, chosen)
-            durations[heads] += beside_us
-            gaps[heads] += (1 + count) * between_us
-    return changed.with_times(durations=durations, gaps=gaps)
+            durations[heads] += float(graph.durations[beside].sum()) / len(products)
+            gaps[heads] += (1 + len(beside) / len(products)) * gap_us
+    return graph.with_times(durations=durations, gaps=gaps)
 
 
 def with_calls_added(subject: Subject, graph: Graph, chosen: Indices, count: float) -> Graph:
@@ -66,14 +57,3 @@ def with_calls_added(subject: Subject, graph: Graph, chosen: Indices, count: flo
         here = chosen[graph.tasks.phase[chosen] == PHASE[phase]]
         gaps[here] += count * call_us(subject, graph, phase)
     return graph.with_times(gaps=gaps)
-
-
-def _beside_products(subject: Subject, graph: Graph, phase: Phase) -> tuple[float, float] | None:
-    """The time (µs) and number of operators next to each product of the recorded linear layers; None without any."""
-    paths = {module.path for module in subject.script.modules if module.class_name == "Linear"}
-    every = tasks_within(graph, paths, kind=TaskKind.CPU, phase=phase)
-    products = tasks_within(graph, paths, kind=TaskKind.CPU, phase=phase, work=WorkClass.MATMUL)
-    if not len(products):
-        return None
-    beside = np.setdiff1d(every, products)
-    return float(graph.durations[beside].sum()) / len(products), len(beside) / len(products)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -400,22 +401,27 @@ def with_weights(subject: Subject, layers: Sequence[Replaced], kept_bytes: float
     share = less / parameters
     networks = 1 + copies(subject, layers)
 
+    lasting = networks * FLOAT_BYTES.value * less + state * less
+
     def changed(memory: Memory) -> Memory:
-        levels = subject.levels
         made = _moved(memory, "parameters", -networks * FLOAT_BYTES.value * less)
         made = _moved(made, "optimizer", -state * less)
-        if levels is None:
+        if subject.levels is None:
             made = _moved(made, "gradients", -share * memory.gradients.value)
             return _moved(made, "activations", kept_bytes)
-        kept = kept_bytes * levels.activations / max(1.0, float(levels.activations.max()))
+        now = memory.fitted(subject.levels)
         largest = {layer.module.path: layer.largest for layer in layers}
-        stepping = temporary_factor(subject, largest, share) * levels.stepping
-        then = levels.live - share * levels.gradients - levels.stepping + stepping + kept
-        now = int(levels.live.argmax())
-        gradients, activations = -share * float(levels.gradients[now]), float(kept[now])
-        rest = float(then.max()) - float(levels.live[now]) - gradients - activations
+        then = now.scaled(1 + kept_bytes / max(1.0, now.most_activations))
+        then = then.with_weights(lasting, 1 - share, temporary_factor(subject, largest, share))
+        before, after = now.peak(), then.peak()
+        gradients, activations = (
+            after.gradients - before.gradients,
+            after.activations - before.activations,
+        )
+        rest = after.peak_bytes + lasting - before.peak_bytes - gradients - activations
         made = _moved(made, "gradients", gradients)
-        return _moved(_moved(made, "activations", activations), "other", rest)
+        made = _moved(_moved(made, "activations", activations), "other", rest)
+        return replace(made, levels=then)
 
     return changed
 

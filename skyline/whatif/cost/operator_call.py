@@ -39,6 +39,17 @@ def dispatch_us(subject: Subject, graph: Graph, phase: Phase) -> float:
     return found if found < MOST_US else 0.0
 
 
+def between_us(subject: Subject, graph: Graph, phase: Phase, chosen: Indices) -> float:
+    """The usual time in µs from the end of a chosen operator of this pass to the next operator; 0 without any.
+
+    It is Python's time in a forward pass and the autograd engine's in a backward pass. The median leaves out
+    longer work of the script between two operators.
+    """
+    called, ways_us = _operators(subject, graph, phase)
+    own_us = ways_us[np.isin(called, chosen)]
+    return float(np.median(own_us)) if len(own_us) else 0.0
+
+
 def _operators(subject: Subject, graph: Graph, phase: Phase) -> tuple[Indices, Times]:
     """The operators of a pass on the script's lane, and the time from the end of each to the next one."""
     own = select(graph, kind=TaskKind.CPU, phase=phase, lane=subject.lane)

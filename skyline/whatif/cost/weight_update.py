@@ -81,8 +81,8 @@ def _with_each_weight(
     """The graph with each update operator on a weight replaced by operators on its two smaller weights.
 
     The time of an operator on a new size is interpolated between the nearest sizes in the recording. The
-    interpreter's time grows with the number of tensors, by ``count``. None if the operators on these weights
-    are not known one by one, as in an update of all tensors together.
+    interpreter's time between operators grows with the number of tensors, by ``count``. None if the operators on
+    these weights are not known one by one, as in an update of all tensors together.
     """
     called = shapes(subject, graph, stepping)
     numbers = [prod(one.inputs[0]) if one is not None and one.inputs else 0 for one in called]
@@ -112,7 +112,9 @@ def _with_each_weight(
         factors.get((shape.operator, size), 1.0) if shape is not None else 1.0
         for shape, size in zip(called, numbers, strict=True)
     ]
-    gaps[stepping] *= count
+    # The rest of Python's time belongs to the call of the step itself, whatever the number of tensors.
+    behind_operators = stepping[graph.durations[stepping] > 0]
+    gaps[behind_operators] *= count
     return graph.with_times(durations=durations, gaps=gaps)
 
 

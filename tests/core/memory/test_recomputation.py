@@ -64,10 +64,10 @@ def test_the_recorded_peak_without_a_change(trace) -> None:
 def test_the_first_block_gives_up_what_it_kept_until_its_turn(trace) -> None:
     levels = recorded_levels(END, trace, ("m.0", "m.1"))
     assert levels is not None
-    assert levels.peak(["m.0"]).peak_bytes == (100 + 2 + 40 + 10 + 3 + 4) * MB
+    assert levels.recomputed(["m.0"]).peak().peak_bytes == (100 + 2 + 40 + 10 + 3 + 4) * MB
     # All that the second block keeps is back when its backward pass begins.
-    assert levels.peak(["m.1"]).peak_bytes == levels.peak().peak_bytes
-    both = levels.peak(["m.0", "m.1"])
+    assert levels.recomputed(["m.1"]).peak().peak_bytes == levels.peak().peak_bytes
+    both = levels.recomputed(["m.0", "m.1"]).peak()
     assert both.peak_bytes == (100 + 2 + 40 + 10 + 3 + 4) * MB
     assert both.gradients == 4 * MB
 
@@ -75,8 +75,8 @@ def test_the_first_block_gives_up_what_it_kept_until_its_turn(trace) -> None:
 def test_larger_activations_grow_what_is_saved(trace) -> None:
     levels = recorded_levels(END, trace, ("m.0", "m.1"))
     assert levels is not None
-    assert levels.peak(scale=2.0).peak_bytes == (100 + 2 * 85 + 4) * MB
-    assert levels.peak(["m.0"], 2.0).peak_bytes == (100 + 2 * 55 + 4) * MB
+    assert levels.scaled(2.0).peak().peak_bytes == (100 + 2 * 85 + 4) * MB
+    assert levels.scaled(2.0).recomputed(["m.0"]).peak().peak_bytes == (100 + 2 * 55 + 4) * MB
 
 
 def test_an_older_block_of_another_size_is_no_gradient(trace) -> None:
@@ -93,3 +93,20 @@ def test_an_older_block_of_another_size_is_no_gradient(trace) -> None:
 
 def test_without_allocations_nothing_is_known(trace) -> None:
     assert recorded_levels(END, replace(trace, allocations=()), ("m.0",)) is None
+
+
+def test_smaller_weights_leave_the_peak_to_the_activations(trace) -> None:
+    levels = recorded_levels(END, trace, ("m.0", "m.1"))
+    assert levels is not None
+    smaller = levels.with_weights(60 * MB, 0.5, 1.0)
+    assert smaller.peak().peak_bytes == (100 - 60 + 20 + 10 + 2 + 40 + 10 + 3 + 0.5 * 4) * MB
+    assert smaller.peak().gradients == 2 * MB
+
+
+def test_what_grows_after_recomputation_grows_with_the_blocks_that_are_left(trace) -> None:
+    levels = recorded_levels(END, trace, ("m.0", "m.1"))
+    assert levels is not None
+    both = levels.recomputed(["m.0", "m.1"])
+    assert both.kept == ()
+    assert both.most_activations == levels.most_activations == 85 * MB
+    assert both.scaled(2.0).peak() == levels.scaled(2.0).recomputed(["m.0", "m.1"]).peak()

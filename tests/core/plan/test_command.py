@@ -40,7 +40,7 @@ def test_table_json_and_timeline(tmp_path, capsys, monkeypatch):
         (["--model", "gpt2", "--budget", "$5", "--tokens", "1B"], "price of dgx-a100 is not known"),
         (["--model", "none.json"], "cannot be read"),
         (["--model", "gpt2", "--samples", "5"], "--samples is for scripts"),
-        (["train.py", "--tokens", "5"], "--tokens is for described models"),
+        (["train.py", "--tokens", "5"], "--tokens needs --model"),
     ],
 )
 def test_wrong_usage_says_what_is_wrong(words, message, capsys):

@@ -32,7 +32,7 @@ def test_a_pull_request_gets_a_table(report: CheckReport) -> None:
     text = markdown(report)
     assert text.startswith("### Skyline: Over budget: slower than the base.\n")
     assert "| slower than the base | +5.0% | +10.0% (+8.0% to +12.0%) | ❌ over |" in text
-    assert "against origin/main (abc1234) in turns: 30 rounds in 5 starts" in text
+    assert "against origin/main (abc1234), alternately: 30 rounds in 5 starts" in text
     assert "Starts differ by 2.1% (standard deviation)." in text
     assert text.endswith("- A note.\n")
 

@@ -166,7 +166,7 @@ def test_values_that_ran_are_told_apart_from_interpolated_ones() -> None:
     assert "█" in rows["576"]
     assert f"3 of {len(STAIR)} values measured, the others interpolated" in text
     assert "Raise --budget to measure them." in made.notes[0]
-    assert made.basis[0].startswith("3 points, measured in turns")
+    assert made.basis[0].startswith("3 points, measured alternately")
     assert made.basis[1].startswith("12 points, interpolated between measured ones")
     page = render_sweep(sweep_page(made), made)
     assert "width 640: 14.0 ms, interpolated" in page

@@ -200,7 +200,9 @@ def test_two_towers_on_free_cores_by_hand(profile, monkeypatch):
     assert found.iteration_ms.low == pytest.approx(6 + 3 + 6 + 2 * 0.0516, rel=0.01)
     assert found.iteration_ms.high == pytest.approx(6 + 3 + 2 + 6 + 2 + 2 * 0.0756, rel=0.01)
     assert (found.semantics, found.provenance) == ("exact", "modelled")
-    assert "backward pass of left, right: 10.0 ms in turns, 6.87 ms on 2 workers" in found.assumptions
+    assert (
+        "backward pass of left, right: 10.0 ms one after another, 6.87 ms on 2 workers" in found.assumptions
+    )
     assert "each of 2 workers computes on 2 threads" in found.assumptions
 
 
@@ -213,14 +215,14 @@ def test_more_threads_than_cores_do_not_spin(profile):
     alone = asked(baseline(network(profile, threads=1)), "2")
     assert alone.iteration_ms.value == pytest.approx(6 + 3 + 6 + 2 * HANDED_MS, rel=1e-3)
     crowded = asked(baseline(network(profile, threads=3)), "2")
-    assert any("forward pass of left, right: 5.00 ms in turns" in one for one in crowded.assumptions)
+    assert any("forward pass of left, right: 5.00 ms one after another" in one for one in crowded.assumptions)
 
 
 def test_cores_that_are_all_in_use_are_divided(profile):
     """On two cores each tower has one thread: nothing is won by work that two threads halve."""
     subject = baseline(network(profile, cores=2))
     reason = detected_in(subject, WHATIF).reason
-    assert "left, right take 10.0 ms in turns and" in reason
+    assert "left, right take 10.0 ms one after another and" in reason
     assert "on 2 workers of 1 thread" in reason
     assert "takes that long on the cores that are its share" in reason
 
@@ -228,7 +230,7 @@ def test_cores_that_are_all_in_use_are_divided(profile):
 def test_a_gain_that_spinning_takes_is_named(profile):
     """With 1.9 ms of Python in each tower two workers of one thread gain a little, and a third thread takes it."""
     reason = detected_in(baseline(network(profile, cores=2, gap_us=1900.0)), WHATIF).reason
-    assert "left, right take 10.0 ms in turns" in reason
+    assert "left, right take 10.0 ms one after another" in reason
     assert "spin on cores that the branches need" in reason
 
 

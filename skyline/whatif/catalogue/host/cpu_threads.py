@@ -183,7 +183,7 @@ class CpuThreads(UsualWhatIf):
 def _seen_beside_workers(subject: Subject, asked: int, number_format: str) -> Interval | None:
     """The ratio of the iteration on ``asked`` threads to that on the script's own, in one format; None if not tried.
 
-    Both were tried in turns while loader workers ran. If workers do not keep up, these turns show nothing: in
+    Both were tried alternately while loader workers ran. If workers do not keep up, these turns show nothing: in
     a turn, the script takes batches that were made in the turn before.
     """
     if not present_setting(subject).workers or not workers_keep_up(subject):

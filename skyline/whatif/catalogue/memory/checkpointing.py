@@ -288,14 +288,14 @@ def _levels(subject: Subject) -> RecordedLevels | None:
 
 def _memory(memory: Memory, levels: RecordedLevels, chosen: tuple[str, ...]) -> Memory:
     """The peak with the chosen blocks recomputed, relative to the activations after other changes."""
-    now = levels.peak()
-    scale = memory.activations.value / now.activations if now.activations > 0 else 1.0
-    before, after = levels.peak(scale=scale), levels.peak(chosen, scale)
+    now = memory.fitted(levels)
+    then = now.recomputed(chosen)
+    before, after = now.peak(), then.peak()
     gradients = max(0.0, memory.gradients.value + after.gradients - before.gradients)
     saved = before.peak_bytes - after.peak_bytes
     lowered = Interval.exact(saved + gradients - memory.gradients.value)
     changed = memory.less("activations", lowered) if lowered.value >= 0 else memory
-    return replace(changed, gradients=Interval.exact(gradients))
+    return replace(changed, gradients=Interval.exact(gradients), levels=then)
 
 
 def _assumptions(subject: Subject, chosen: tuple[str, ...], count: int, *, known: bool) -> tuple[str, ...]:

@@ -349,7 +349,7 @@ def _changed(subject: Subject, graph: Graph, layers: tuple[Layer, ...], larger: 
     if chosen is not None:
         graph = with_calls_added(subject, graph, chosen, getattr(_CALLS, end))
     if made and subject.on_gpu:
-        graph = called_twice(subject, graph, made, tasks_of(graph, made))
+        graph = called_twice(graph, made)
     graph = with_numpy(subject, with_gradients_added(subject, graph, layers), layers)
     return with_update(subject, graph, layers, end)
 

@@ -158,7 +158,8 @@ class ParallelBranches(UsualWhatIf):
             most,
             assumptions=(
                 *(
-                    f"{one.phase.value} pass of {one.said}: {format_ms(one.schedule.alone_us / 1e3)} in turns, "
+                    f"{one.phase.value} pass of {one.said}: "
+                    f"{format_ms(one.schedule.alone_us / 1e3)} one after another, "
                     f"{format_ms(one.schedule.span_us / 1e3)} on {plural(one.schedule.used, 'worker')}"
                     for one in largest
                 ),
@@ -168,7 +169,7 @@ class ParallelBranches(UsualWhatIf):
                     if any(_workers(subject, one, count, "value").spinning for one in regions)
                     else ()
                 ),
-                "the thread of a branch also runs its backward pass, which autograd otherwise does in turns",
+                "the thread of a branch also runs its backward pass, which autograd otherwise does on one thread",
                 "no branch writes into the tensors of another",
                 *(("loader workers leave the cores to them",) if present_setting(subject).workers else ()),
                 *((OTHER_DRAWS,) if draws(scenario.graph) else ()),
@@ -487,7 +488,7 @@ def _why_not(subject: Subject, scenario: Scenario, regions: Sequence[_Region], c
     one, count = max(known, key=lambda pair: (pair[0].schedule.alone_us, pair[0].saved_us))
     turns, span = format_ms(one.schedule.alone_us / 1e3), format_ms(one.schedule.span_us / 1e3)
     threads = plural(_threads(subject, count), "thread")
-    start = f"{one.said or one.region.path} take {turns} in turns and {span} on {count} workers of {threads}"
+    start = f"{one.said or one.region.path} take {turns} one after another and {span} on {count} workers of {threads}"
     if one.saved_us > 0:
         return f"{start}: too little for an iteration of {format_ms(subject.iteration_ms.value)}"
     return f"{start}: {_LIMITS[one.schedule.limit]}"
