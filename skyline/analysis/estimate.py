@@ -52,7 +52,7 @@ _NEVER_LESS_SURE = 0.1
 BEYOND_MODEL = Constant(
     0.098,
     0.087,
-    0.115,
+    0.116,
     "benchmarks/beyond_models.py: nine in ten of 273 changes on spent lists are off by less beyond their modelled "
     "range; the ends are those with one list left out",
     machine=EPYC,
