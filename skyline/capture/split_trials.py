@@ -29,10 +29,16 @@ _LONGEST_US = 10e3
 """A longer product is tried with fewer rows, since its time is proportional to the rows."""
 _TIMES = 5
 """Number of turns. The quickest one counts, because other programs only ever add time."""
+_LEAST_COMPUTED = 0.25
+"""Least share of a product's time that is not its call."""
 _SECONDS = 1.0
 """No product is started later than this."""
 _PASSES = 3.0
 """Ratio of the time of a forward and a backward pass to that of the forward pass."""
+
+
+_Passes = tuple[float, float]
+"""The times of a forward and a backward pass in µs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +67,22 @@ def split_trials(
     """
     ends = TrialBudget(min(_SECONDS, budget.left_s))
     found: list[SplitTrial] = []
+    call: _Passes | None = None
     for layer in _layers(trace):
         takes_s = _TIMES * _PASSES * layer.recorded_us / 1e6
         if not ends.fits(takes_s):
             continue
+        call = call or _passes_us(child, 1, 1, 1, threads)
         whole = _passes_us(child, layer.rows, layer.inner, layer.columns, threads)
         for rank in layer.ranks if whole else ():
             if not ends.fits(takes_s / 2):
                 break
             first = _passes_us(child, layer.rows, layer.inner, rank, threads)
             second = _passes_us(child, layer.rows, rank, layer.columns, threads)
-            if whole and first and second:
+            if call and whole and first and second:
                 forward_us, backward_us = (
-                    (one, before + after) for one, before, after in zip(whole, first, second, strict=True)
+                    (_without(each, one), _without(each, before) + _without(each, after))
+                    for each, one, before, after in zip(call, whole, first, second, strict=True)
                 )
                 found.append(
                     SplitTrial(layer.rows, layer.inner, layer.columns, rank, forward_us, backward_us)
@@ -81,9 +90,7 @@ def split_trials(
     return tuple(found)
 
 
-def _passes_us(
-    child: ChildProcess, rows: int, inner: int, columns: int, threads: int
-) -> tuple[float, float] | None:
+def _passes_us(child: ChildProcess, rows: int, inner: int, columns: int, threads: int) -> _Passes | None:
     """The quickest forward and backward pass in µs; None if the child cannot call the product."""
     choices = Choices(threads=threads, number_format=_FORMAT)
     forward_us: list[float] = []
@@ -93,6 +100,11 @@ def _passes_us(
         forward_us += (1e3 * (one.step_ms - one.backward_ms) for one in passes)
         backward_us += (1e3 * one.backward_ms for one in passes)
     return (min(forward_us), min(backward_us)) if forward_us else None
+
+
+def _without(call_us: float, took_us: float) -> float:
+    """The time of a product without its call, and at least a part of it, should the call have been disturbed."""
+    return max(_LEAST_COMPUTED * took_us, took_us - call_us)
 
 
 def _layers(trace: Trace) -> list[_Layer]:

@@ -160,7 +160,7 @@ class SplitTrial:
 
     The product multiplies ``rows`` x ``inner`` numbers by a weight of ``inner`` x ``columns``. Times are of
     one pass in µs, in float32 and with the script's threads: of the one product, and of the two products
-    together.
+    together. They do not contain the time of a call that computes nothing.
     """
 
     rows: int

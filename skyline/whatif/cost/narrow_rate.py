@@ -8,7 +8,6 @@ from skyline.interval import Interval, median
 from skyline.trace.profile import Profile
 from skyline.trace.trial import SplitTrial
 from skyline.whatif.constant import EPYC, XEON, Constant
-from skyline.whatif.cost.thread_scaling import CALL_US
 
 HALF_RATE = Constant(
     20.0, 8.0, 64.0,
@@ -17,9 +16,6 @@ HALF_RATE = Constant(
     machine=f"{XEON}; {EPYC}",
 )  # fmt: skip
 _OTHERS = Constant(1.0, 0.7, 1.4, "an assumption: products of other sizes than the tried ones, over these")
-_MOST_CALLING = Constant.at(
-    0.25, "an assumption: the part of the time of split products that is calls, at most"
-)
 _SIDES = Constant(
     HALF_RATE.value, 1.0, 256.0,
     "an assumption: beyond these the threads or the caches decide how fast a product is, and not its narrowest side",
@@ -47,8 +43,7 @@ def _narrowest(trial: SplitTrial) -> int:
 def _half_rate(trial: SplitTrial, *, back: bool) -> float:
     """The half-rate side of one trial: time grows with operations x (1 + half / narrowest side) (Hockney, 1982)."""
     whole_us, split_us = trial.backward_us if back else trial.forward_us
-    call_us = min(CALL_US, _MOST_CALLING.value * split_us)
-    ratio = (split_us - 2 * call_us) / (whole_us - call_us)
+    ratio = split_us / whole_us
     whole = trial.inner * trial.columns
     split = trial.rank * (trial.inner + trial.columns)
     # The change of both sides of the equation if the half-rate side grows by one.

@@ -8,7 +8,6 @@ import pytest
 
 from skyline.trace.trial import SplitTrial
 from skyline.whatif.cost.narrow_rate import HALF_RATE, half_rate
-from skyline.whatif.cost.thread_scaling import CALL_US
 
 ROWS, INNER, COLUMNS = 1024, 512, 256
 WHOLE_US = 4000.0
@@ -20,7 +19,7 @@ def tried(rank, forward_half, backward_half):
     def times_us(half, whole_us):
         whole = INNER * COLUMNS * (1 + half / COLUMNS)
         split = rank * (INNER + COLUMNS) * (1 + half / rank)
-        return whole_us, 2 * CALL_US + (whole_us - CALL_US) * split / whole
+        return whole_us, whole_us * split / whole
 
     passes = times_us(forward_half, WHOLE_US), times_us(backward_half, 2 * WHOLE_US)
     return SplitTrial(ROWS, INNER, COLUMNS, rank, *passes)
