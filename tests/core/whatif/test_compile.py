@@ -47,7 +47,10 @@ MUL, TANH, LINEAR, ITEM = (
     call("aten::item"),
 )
 BACK = call("MulBackward0")
-SHAPES = (MUL, TANH, LINEAR, ITEM, BACK, call("aten::dropout"))
+MASKED, PICKED = (
+    OperatorShape("aten::index", ((SIDE, SIDE),) * 2, ("float32", indices)) for indices in ("bool", "int64")
+)
+SHAPES = (MUL, TANH, LINEAR, ITEM, BACK, call("aten::dropout"), MASKED, PICKED)
 # Two multiplications at 12 MB in 1200 µs each show 10 kB per µs.
 FORWARD = [("aten::linear", 2, 2000), ("aten::mul", 0, 1200), ("aten::tanh", 1, 2800), ("aten::mul", 0, 1200)]
 BACKWARD = [("MulBackward0", 4, 1200), ("MulBackward0", 4, 1200), ("AddmmBackward0", 2, 3000)]
@@ -208,13 +211,13 @@ SMALL = OperatorShape("aten::mm", ((SIDE, 1), (1, 7)), ("float32",) * 2)
     ("product", "between", "groups"),
     [
         # The second gate does not take what the first one left, so that both end in one kernel.
-        (6, [], [4]),
+        (8, [], [4]),
         # It takes a tensor of that size, which may be that result.
         (2, [], [2, 2]),
         # It may take a part of the result, by a view of it.
-        (6, [("aten::select", 1, 5)], [2, 2]),
+        (8, [("aten::select", 1, 5)], [2, 2]),
         # Sorting lies between them.
-        (6, [("aten::sort", 1, 500)], [2, 2]),
+        (8, [("aten::sort", 1, 500)], [2, 2]),
     ],
 )
 def test_parts_that_do_not_need_each_other_end_in_one_kernel(profile, monkeypatch, product, between, groups):
@@ -329,14 +332,20 @@ def test_code_around_a_loop_that_reads_numbers_is_not_compiled(profile, reads, a
         assert found.breaks == 3
 
 
-def test_reading_a_number_breaks_the_graph(profile):
-    broken = [*FORWARD[:2], ("aten::item", 3, 10), *FORWARD[2:]]
+@pytest.mark.parametrize("breaking", [("aten::item", 3, 10), ("aten::index", 6, 10)])
+def test_reading_a_number_or_picking_by_a_mask_breaks_the_graph(profile, breaking):
+    broken = [*FORWARD[:2], breaking, *FORWARD[2:]]
     start = baseline(profile_of(profile, broken))
     found = regions(start, start.graph_of(Grain.OPERATORS))
     assert found.breaks == 1
     assert len(found.heads) == 2 * start.steps
     assert [len(group.tasks) for group in found.groups[:3]] == [1, 2, 2]
     assert any("breaks 1 times" in line for line in compiled_ms(start)[1].assumptions)
+
+
+def test_picking_by_numbers_breaks_no_graph(profile):
+    start = baseline(profile_of(profile, [*FORWARD[:2], ("aten::index", 7, 10), *FORWARD[2:]]))
+    assert regions(start, start.graph_of(Grain.OPERATORS)).breaks == 0
 
 
 def test_compiling_is_paid_once_and_paid_back(profile):

@@ -10,6 +10,9 @@ from .backward_thread import BACKWARD_PREFIX
 CONVOLUTION = "aten::convolution"
 """An operator whose arithmetic depends on its output, which the profiler does not record."""
 
+_INDEXING = ("aten::index", "aten::index_put_")
+_MASK = "aten::nonzero"
+"""The operator that turns a mask into indices; the size of its result depends on values."""
 _NOT_TENSORS = (int, float, bool, complex, str, list, tuple)
 
 
@@ -68,20 +71,35 @@ class Shapes:
                 self.correct(number, size)
 
     def number_of_shown(self, node):
-        """The number of an operator's row; for a backward node, that of the first operator in it."""
+        """The number of an operator's row; for a backward node, that of the first operator in it.
+
+        The profiler does not record the indices of an indexing operator. Its masks are added to its tensors.
+        """
         if node.name.startswith(BACKWARD_PREFIX):
             node = next((child for child in node.children if hasattr(child.extra_fields, "inputs")), node)
-        return self.number(node)
+        return self.number(node, _masks(node) if node.name in _INDEXING else ())
 
-    def number(self, node):
-        """The number of an operator's row; -1 if it was called without tensors."""
-        inputs, dtypes = tensors_of(node)
+    def number(self, node, beside=()):
+        """The number of an operator's row, with the tensors of other nodes; -1 if it was called without tensors."""
+        inputs, dtypes = (sum(each, ()) for each in zip(*map(tensors_of, (node, *beside)), strict=True))
         if not inputs:
             return -1
         key = (node.name, inputs, dtypes)
         if key not in self._rows:
             self._rows[key] = (len(self._rows), operator_flops(node))
         return self._rows[key][0]
+
+
+def _masks(node):
+    """The nodes below an operator that turn its masks into indices."""
+    found, waiting = [], list(node.children)
+    while waiting:
+        child = waiting.pop()
+        if child.name == _MASK:
+            found.append(child)
+        else:
+            waiting.extend(child.children)
+    return found
 
 
 def tensors_of(node):

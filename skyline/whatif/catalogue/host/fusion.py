@@ -24,6 +24,7 @@ from skyline.whatif.subject import Subject, shapes
 _PASSES = (PHASE[Phase.FORWARD], PHASE[Phase.BACKWARD])
 _BREAKS = (CostClass.READ, CostClass.FOREIGN)
 _HOST = (KIND[TaskKind.CPU], KIND[TaskKind.LAUNCH])
+_INDEX = "aten::index"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +142,7 @@ def regions(subject: Subject, graph: Graph, checkpointed: tuple[str, ...] = ()) 
     host = np.setdiff1d(host, subject.step_marks(graph))
     kernels = np.flatnonzero(inside & (tasks.kind == KIND[TaskKind.KERNEL]))
     kinds = _classes(graph, on_gpu)
+    kinds[_masked(subject, graph)] = CostClass.READ
     alone = inside & left_alone(subject, graph, inside & (kinds == CostClass.READ))
     alone |= inside & checkpointed_alone(subject, graph, alone | np.isin(kinds, _BREAKS), checkpointed)
     kinds[inside & _with_engine(graph, alone)] = CostClass.FOREIGN
@@ -311,6 +313,15 @@ def _classes(graph: Graph, on_gpu: Flags) -> Indices:
     of_host = np.array([operator_class(name) for name in names], np.int64)
     of_kernels = np.array([kernel_class(name) for name in names], np.int64)
     return np.where(on_gpu, of_kernels[tasks.name], of_host[tasks.name])
+
+
+def _masked(subject: Subject, graph: Graph) -> Indices:
+    """The tasks that pick numbers by a mask: the size of the result depends on values, so that the graph breaks."""
+    indexing = [code for code, name in enumerate(graph.tasks.names) if name == _INDEX]
+    chosen = np.flatnonzero(np.isin(graph.tasks.name, indexing))
+    found = shapes(subject, graph, chosen) if len(chosen) else []
+    masked = [shape is not None and "bool" in shape.dtypes[1:] for shape in found]
+    return chosen[np.array(masked, np.bool_)]
 
 
 def _entries(graph: Graph, host: Indices, kinds: Indices) -> tuple[Indices, Indices, int]:
