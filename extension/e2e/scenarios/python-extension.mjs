@@ -77,12 +77,15 @@ async function silentServer({ bench, python, script }) {
   return { silent, window };
 }
 
-async function told({ python, check }, { silent, window }) {
+async function told({ python, check, eventually }, { silent, window }) {
   const trouble = window.view.locator(".trouble", { hasText: "did not answer within 60 s" });
   await seen(trouble, "a server that never answers is waited for in silence", 150_000);
   check("a server that never answers is told after a minute", (await window.view.locator("text=Starting Skyline").count()) === 0);
   check("with both ways out", (await trouble.locator("button").allInnerTexts()).join() === "Show Logs,Restart Server");
-  check("and said once", (await window.page.locator(".notifications-toasts .notification-toast").count()) === 1);
+  const toasts = window.page.locator(".notifications-toasts .notification-toast");
+  // The view may know before the notification is drawn.
+  await eventually("and said by a notification", async () => (await toasts.count()) > 0);
+  check("once", (await toasts.count()) === 1);
   fs.writeFileSync(silent, `#!/bin/sh\nexec '${python}' "$@"\n`, { mode: 0o755 });
   await trouble.locator("button", { hasText: "Restart Server" }).click();
   await window.seesLens("Profile this training script", 120_000);
