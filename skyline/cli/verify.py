@@ -35,8 +35,8 @@ def make_parser() -> argparse.ArgumentParser:
         "       skyline verify [options] SCRIPT --against OTHER.py [ARGS...]",
         "Predict changes, save the prediction, and measure them: the unchanged script,\n"
         "the script with the changes in memory, and the unchanged script once more run\n"
-        "alternately on this machine. No file is changed. SCRIPT may be a saved profile; a\n"
-        "script is profiled first, unless its latest profile still fits its source.",
+        "alternately on this machine. No file is changed. SCRIPT may be a saved profile;\n"
+        "a script is profiled first, unless its latest profile still fits its source.",
         _EXAMPLES,
     )
     add_options(command)
