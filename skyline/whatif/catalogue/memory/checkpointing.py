@@ -33,7 +33,8 @@ a pass.
 
 Measured with blocks that compute next to nothing, and other work between them that fills the caches, on an
 EPYC (PyTorch 2.13, without reentrance): 1 tensor cost 550 µs, 10 cost 950, 18 cost 1020, 42 cost 1750. A call
-took 1.6 µs in a loop, and a third more in a pass.
+took 1.6 µs in a loop, and a third more in a pass. On another EPYC a block cost 245 µs, and each of 1 to 80
+tensors 17 µs.
 """
 _TENSORS_PER_OPERATOR = 2
 _TENSORS_KEPT = {"batch_norm": 6, "layer_norm": 5, "group_norm": 5} | dict.fromkeys(
@@ -43,16 +44,13 @@ _TENSORS_KEPT = {"batch_norm": 6, "layer_norm": 5, "group_norm": 5} | dict.fromk
 that keep only their input or output."""
 _WITH_PYTHON = 1.3
 """Ratio of the time of a call from Python to that of the called operator, if it computes next to nothing."""
-_CACHES = Constant.at(
-    1.3,
-    "a call in a pass, whose work has taken the caches, over one in an optimizer's step, which repeats a few: "
-    "with the factor above, blocks of 20 tensors each cost 800 us where an operator in the step took 0.9 us",
-    machine="cores of an Intel Xeon",
-)
 _QUICK = 10
 """Percentile of the operators' times in the passes that is taken as the cost of a bare call."""
-_USUAL = 50
-"""The same percentile in an optimizer step, which for most tensors computes next to nothing."""
+_QUICK_STEPPING = 5
+"""The same percentile in an optimizer step, which calls a few operators on each tensor."""
+_CALLS_IN_STEP = Constant.at(
+    20, "an assumption: a step with fewer operators updates all tensors together, and may show no bare call"
+)
 _KEEP_NOTHING = frozenset({
     "add", "add_", "sub", "sub_", "neg", "view", "_unsafe_view", "reshape", "transpose", "permute", "t",
     "contiguous", "clone", "cat", "stack", "split", "chunk", "slice", "select", "narrow", "squeeze", "unsqueeze",
@@ -145,19 +143,20 @@ def _calls(rows: Indices, names: dict[int, str]) -> float:
 def _call_us(subject: Subject, graph: Graph, passes: Indices) -> float:
     """The time in µs of a call from Python to an operator that computes next to nothing.
 
-    It comes from the passes or from the optimizer step. Blocks of a few heavy operators have no such
-    operator; then most operators of the step are small. If iterations were tried, the step's times are free
-    of recording overhead, and the Python time around the operators is most of a call. The script's own step
-    is used, because other changes may have replaced it by one with fewer calls.
+    It comes from the optimizer step if that calls many operators. Otherwise it is at most the time of the quickest
+    calls in the passes, some of which are several calls in one expression. If iterations were tried, the step's
+    times are free of recording overhead, and the Python time around the operators is most of a call. The script's
+    own step is used, because other changes may have replaced it by one with fewer calls.
     """
     own = subject.graph_of(Grain.OPERATORS)
     stepping = select(own, phase=Phase.OPTIMIZER, kind=TaskKind.CPU)
     stepping = stepping[_are_operators(own)[stepping]]
-    quick = _WITH_PYTHON * graph.durations[passes[_are_operators(graph)[passes]]]
-    called = own.durations[stepping]
-    called = _WITH_PYTHON * called if subject.tried is None else called + own.gaps[stepping]
-    usual = _CACHES.value * called
-    known = ((quick[quick > 0], _QUICK), (usual[usual > 0], _USUAL))
+    durations = own.durations[stepping]
+    called = _WITH_PYTHON * durations if subject.tried is None else durations + own.gaps[stepping]
+    known = [(called[called > 0], _QUICK_STEPPING)]
+    if len(stepping) < _CALLS_IN_STEP.value * subject.steps:
+        quick = _WITH_PYTHON * graph.durations[passes[_are_operators(graph)[passes]]]
+        known.append((quick[quick > 0], _QUICK))
     return min((float(np.percentile(us, share)) for us, share in known if len(us)), default=0.0)
 
 
