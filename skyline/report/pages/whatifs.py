@@ -41,7 +41,7 @@ _SEMANTICS = {
     "exact": ("green", "exact: same results", "that give the same results"),
     "numerics": ("yellow", "numerics: rounding differs", "that may differ in rounding"),
     "convergence": ("yellow", "convergence: training converges differently", "that train the same network"),
-    "model": ("yellow", "model: another network is trained", "of any kind"),
+    "model": ("yellow", "model: the model itself changes", "of any kind"),
 }
 """The tone, the meaning, and the changes that are allowed up to this level."""
 _SAME = 1e-4
