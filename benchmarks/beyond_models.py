@@ -74,7 +74,6 @@ CHANGED = (
         PAGES[10], _WRITTEN_LAYERS, "products were tried with sleeping threads; Python's time counted twice"
     ),
     Changed(PAGES[10], ("checkpointing",), "calls of the recomputation at the cost of calls in the step"),
-    Changed(PAGES[10], ("compile",), "numbers picked by a mask end a graph", "examples/selective_copying.py"),
 )
 
 

@@ -399,13 +399,13 @@ def with_weights(subject: Subject, layers: Sequence[Replaced], kept_bytes: float
     parameters = sum(one.parameter_count for one in facts) or max(1, sum(one.before for one in layers))
     state = sum(one.state_bytes for one in facts) / parameters
     share = less / parameters
-    networks = 1 + copies(subject, layers)
-
-    lasting = networks * FLOAT_BYTES.value * less + state * less
+    weight_bytes = (1 + copies(subject, layers)) * FLOAT_BYTES.value * less
+    state_bytes = state * less
+    lasting = weight_bytes + state_bytes
 
     def changed(memory: Memory) -> Memory:
-        made = _moved(memory, "parameters", -networks * FLOAT_BYTES.value * less)
-        made = _moved(made, "optimizer", -state * less)
+        made = _moved(memory, "parameters", -weight_bytes)
+        made = _moved(made, "optimizer", -state_bytes)
         if subject.levels is None:
             made = _moved(made, "gradients", -share * memory.gradients.value)
             return _moved(made, "activations", kept_bytes)
@@ -414,10 +414,8 @@ def with_weights(subject: Subject, layers: Sequence[Replaced], kept_bytes: float
         then = now.scaled(1 + kept_bytes / max(1.0, now.most_activations))
         then = then.with_weights(lasting, 1 - share, temporary_factor(subject, largest, share))
         before, after = now.peak(), then.peak()
-        gradients, activations = (
-            after.gradients - before.gradients,
-            after.activations - before.activations,
-        )
+        gradients = after.gradients - before.gradients
+        activations = after.activations - before.activations
         rest = after.peak_bytes + lasting - before.peak_bytes - gradients - activations
         made = _moved(made, "gradients", gradients)
         made = _moved(_moved(made, "activations", activations), "other", rest)

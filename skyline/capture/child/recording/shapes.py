@@ -81,7 +81,10 @@ class Shapes:
 
     def number(self, node, beside=()):
         """The number of an operator's row, with the tensors of other nodes; -1 if it was called without tensors."""
-        inputs, dtypes = (sum(each, ()) for each in zip(*map(tensors_of, (node, *beside)), strict=True))
+        inputs, dtypes = tensors_of(node)
+        for other in beside:
+            more_inputs, more_dtypes = tensors_of(other)
+            inputs, dtypes = inputs + more_inputs, dtypes + more_dtypes
         if not inputs:
             return -1
         key = (node.name, inputs, dtypes)
