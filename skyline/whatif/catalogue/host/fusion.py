@@ -12,11 +12,12 @@ from skyline.graph.graph import Graph
 from skyline.graph.task import KIND, ON_GPU, PHASE, WORK, TaskKind, WorkClass, is_operator
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import OperatorShape, Phase
+from skyline.whatif.catalogue.host.masked_indexing import read_by_mask, written_by_mask
 from skyline.whatif.catalogue.host.operator_class import CostClass, kernel_class, operator_class
 from skyline.whatif.catalogue.host.pooling import POOLING, PoolingFactors, PoolingKind, pooling_kinds
 from skyline.whatif.catalogue.host.side_by_side import joined
 from skyline.whatif.catalogue.host.skipped_frames import checkpointed_alone, left_alone
-from skyline.whatif.catalogue.host.traffic import bandwidth, external_bytes, most_numbers, traffic
+from skyline.whatif.catalogue.host.traffic import bandwidth, external_bytes, is_plain, most_numbers, traffic
 from skyline.whatif.cost.thread_scaling import gained
 from skyline.whatif.number_formats import gpu
 from skyline.whatif.subject import Subject, shapes
@@ -24,21 +25,23 @@ from skyline.whatif.subject import Subject, shapes
 _PASSES = (PHASE[Phase.FORWARD], PHASE[Phase.BACKWARD])
 _BREAKS = (CostClass.READ, CostClass.FOREIGN)
 _HOST = (KIND[TaskKind.CPU], KIND[TaskKind.LAUNCH])
-_INDEX = "aten::index"
 
 
 @dataclass(frozen=True, slots=True)
 class FusionBound:
     """The factors at one end of the range: for memory traffic, and for arithmetic beyond traffic.
 
-    ``composite`` is the factor for operators that are already one pass in PyTorch's own code (norms, softmax,
-    GELU, dropout); generated code for them is often slower. ``views`` is the remaining share of views, which
-    copy if the next operator needs another layout. ``at_least`` and ``at_most`` bound a group relative to its
-    present time. ``products`` and ``convolutions`` are factors on CPUs, where the compiler chooses other
-    layouts for work that it leaves to libraries.
+    ``plain_ns`` is the time in ns of each number of an addition, product or comparison in a group on a CPU, on
+    one core, beside the group's traffic (``benchmarks/compiled_arithmetic.py``). ``composite`` is the factor for
+    operators that are already one optimized pass in PyTorch's own code (norms, softmax, GELU, SiLU, dropout);
+    generated code for them is often slower. ``views`` is the remaining share of views, which copy if the next
+    operator needs another layout. ``at_least`` and ``at_most`` bound a group relative to its present time.
+    ``products`` and ``convolutions`` are factors on CPUs, where the compiler chooses other layouts for work that
+    it leaves to libraries.
     """
 
     traffic: float
+    plain_ns: float
     arithmetic: float
     composite: float
     views: float
@@ -55,9 +58,9 @@ class FusionBound:
     longer than with compiled blocks only."""
 
 
-LIKELY = FusionBound(1.0, 0.75, 1.4, 0.5, 0.15, 1.4, 1.0, 0.88, 17.5, POOLING.likely, 0.2)
-BEST = FusionBound(0.7, 0.25, 0.6, 0.0, 0.05, 1.0, 0.95, 0.65, 12.0, POOLING.least, 0.0)
-WORST = FusionBound(1.3, 1.2, 2.5, 1.0, 0.6, 2.5, 1.12, 1.1, 30.0, POOLING.most, 0.8)
+LIKELY = FusionBound(1.0, 0.02, 0.75, 1.4, 0.5, 0.15, 1.4, 1.0, 0.88, 17.5, POOLING.likely, 0.2)
+BEST = FusionBound(0.7, 0.01, 0.25, 0.6, 0.0, 0.05, 1.0, 0.95, 0.65, 12.0, POOLING.least, 0.0)
+WORST = FusionBound(1.3, 0.1, 1.2, 2.5, 1.0, 0.6, 2.5, 1.12, 1.1, 30.0, POOLING.most, 0.8)
 _DRAWS = (
     "aten::dropout",
     "aten::native_dropout",
@@ -74,11 +77,11 @@ _ONLY_DRAWN = 0.45
 """The share of a dropout's time for its random numbers by ``rand``: 2.7 of 6.2 ns were measured. The compiler
 calls ``rand`` if blocks are checkpointed: the numbers are drawn again from a saved state, which its own code
 for CPUs cannot do (``run_and_save_rng_state``)."""
-_DRAWING_PART = 0.95
-"""The part of the drawing that threads divide among them, in generated code."""
+_DIVIDED_PART = 0.95
+"""The part of the arithmetic that threads divide among them, in generated code."""
 _COMPOSITE = (
     "layer_norm", "layernorm", "batch_norm", "batchnorm", "group_norm", "groupnorm", "softmax", "gelu", "rms_norm",
-    "instance_norm", "pool", "embedding", "dropout", "masked_fill", "maskedfill",
+    "instance_norm", "pool", "embedding", "dropout", "masked_fill", "maskedfill", "silu", "softplus", "mish",
 )  # fmt: skip
 _QUICKER_CHANNELS_LAST = ("batch_norm", "batchnorm")
 """With convolutions, the compiler stores a CPU's images channels last. In this layout these operators cost no
@@ -98,6 +101,9 @@ class Group:
     composite: Flags
     external_bytes: int = 0
     alone_bytes: Times | None = None
+    plain: Times | None = None
+    """The count of numbers of each task on a CPU that does little arithmetic with each; 0 for other tasks. A GPU
+    hides it behind the traffic."""
     drawn: Times | None = None
     """The count of random numbers that each task draws on a CPU."""
     pools: Indices | None = None
@@ -142,11 +148,13 @@ def regions(subject: Subject, graph: Graph, checkpointed: tuple[str, ...] = ()) 
     host = np.setdiff1d(host, subject.step_marks(graph))
     kernels = np.flatnonzero(inside & (tasks.kind == KIND[TaskKind.KERNEL]))
     kinds = _classes(graph, on_gpu)
-    kinds[_masked(subject, graph)] = CostClass.READ
+    kinds[read_by_mask(subject, graph)] = CostClass.READ
+    breaks = np.isin(kinds, _BREAKS)
     alone = inside & left_alone(subject, graph, inside & (kinds == CostClass.READ))
-    alone |= inside & checkpointed_alone(subject, graph, alone | np.isin(kinds, _BREAKS), checkpointed)
+    alone |= written_by_mask(subject, graph, inside, breaks)
+    alone |= inside & checkpointed_alone(subject, graph, alone | breaks, checkpointed)
     kinds[inside & _with_engine(graph, alone)] = CostClass.FOREIGN
-    entries, heads, breaks = _entries(graph, host, kinds)
+    entries, heads, ends = _entries(graph, host, kinds)
     host = host[kinds[host] != CostClass.FOREIGN]
     computing = kernels if len(kernels) else host
     groups = _groups(subject, graph, computing, kinds, inside)
@@ -161,7 +169,7 @@ def regions(subject: Subject, graph: Graph, checkpointed: tuple[str, ...] = ()) 
         np.concatenate([group.tasks for group in groups]) if groups else np.empty(0, np.int64),
         views if not len(kernels) else np.empty(0, np.int64),
         len(counted) / steps,
-        breaks / steps,
+        ends / steps,
         len({group.calls or (len(group.tasks),) for group in groups}),
         _rate(subject, graph, groups),
     )
@@ -185,13 +193,14 @@ def fused(
     """
     durations, gaps = graph.durations.copy(), graph.gaps.copy()
     again = _again(graph, checkpointed)
-    each_us = larger * case.drawing_ns / 1e3 * gained(_DRAWING_PART, threads)
+    per_ns = larger / 1e3 * gained(_DIVIDED_PART, threads)
+    each_us, plain_us = per_ns * case.drawing_ns, per_ns * case.plain_ns
     on_gpu: Flags = ON_GPU[graph.tasks.kind]
     for group in found.groups:
         times = graph.durations[group.tasks]
         pools = group.pools if group.pools is not None and group.pools.any() else None
         if group.drawn is None and pools is None and checkpointed is None:
-            then = _joined_us(times, group, found.bytes_per_us, case)
+            then = _joined_us(times, group, found.bytes_per_us, case, plain_us)
         else:
             numbers = drawn(graph, group, larger)
             apart_us = numbers * each_us
@@ -201,7 +210,7 @@ def fused(
                 backward = int(graph.tasks.phase[group.tasks[0]]) == PHASE[Phase.BACKWARD]
                 factors = case.pooling.of(pools, backward=backward, channels_last=channels_last)
                 apart_us = np.where(pools != PoolingKind.NONE, factors * times, apart_us)
-            then = _group_us(times, group, found.bytes_per_us, case, apart_us, again[group.tasks])
+            then = _group_us(times, group, found.bytes_per_us, case, plain_us, apart_us, again[group.tasks])
         durations[group.tasks] = 0.0
         durations[group.tasks[0]] = then
         rest = group.tasks[1:]
@@ -232,30 +241,48 @@ def _again(graph: Graph, checkpointed: Flags | None) -> Flags:
 
 
 def _group_us(
-    times: Times, group: Group, rate: float | None, case: FusionBound, apart_us: Times, again: Flags
+    times: Times,
+    group: Group,
+    rate: float | None,
+    case: FusionBound,
+    plain_us: float,
+    apart_us: Times,
+    again: Flags,
 ) -> float:
     """The time of the fused kernel in µs; ``apart_us`` replaces the present time of drawing and pooling operators."""
     apart = apart_us > 0
     if apart.any():
         others = np.where(apart, 0.0, times)
         none = np.zeros(len(times))
-        return float(apart_us.sum()) + _group_us(others, group, rate, case, none, again)
+        return float(apart_us.sum()) + _group_us(others, group, rate, case, plain_us, none, again)
     now = float(times.sum())
     repeated = float(times[again].sum()) / now if now > 0 else 0.0
-    return _joined_us(times, group, rate, case) * (1 - repeated * (1 - case.recomputed))
+    return _joined_us(times, group, rate, case, plain_us) * (1 - repeated * (1 - case.recomputed))
 
 
-def _joined_us(times: Times, group: Group, rate: float | None, case: FusionBound) -> float:
-    """The time in µs of the fused kernel for operators that neither draw nor pool, and are not repeated."""
+def _joined_us(times: Times, group: Group, rate: float | None, case: FusionBound, plain_us: float) -> float:
+    """The time in µs of the fused kernel for operators that neither draw nor pool, and are not repeated.
+
+    ``plain_us`` is the time of each number of a plain operator.
+    """
     now = float(times.sum())
-    if rate is None or group.alone_bytes is None:
+    factors = np.where(group.composite, case.composite, case.arithmetic)
+    if group.alone_bytes is None or group.plain is None:
         # Without shapes, the group is at least as long as its longest member, which moves the most.
         likely = max(1.0, case.traffic) * float(times.max(initial=0.0)) if len(times) > 1 else now
+    elif len(times) == 1 and group.plain[0] > 0:
+        likely = now
+    elif rate is None:
+        likely = float((factors * times).sum())
     else:
         more = np.maximum(0.0, times - group.alone_bytes / rate)
-        factors = np.where(group.composite, case.composite, case.arithmetic)
-        likely = case.traffic * group.external_bytes / rate + float((factors * more).sum())
+        beside = np.where(group.plain > 0, plain_us * group.plain, factors * more)
+        likely = case.traffic * group.external_bytes / rate + float(beside.sum())
     return min(max(likely, case.at_least * now), case.at_most * now)
+
+
+def _plain_numbers(call: OperatorShape) -> float:
+    return float(most_numbers(call)) if is_plain(call) else 0.0
 
 
 def _numbers_drawn(call: OperatorShape) -> float:
@@ -313,15 +340,6 @@ def _classes(graph: Graph, on_gpu: Flags) -> Indices:
     of_host = np.array([operator_class(name) for name in names], np.int64)
     of_kernels = np.array([kernel_class(name) for name in names], np.int64)
     return np.where(on_gpu, of_kernels[tasks.name], of_host[tasks.name])
-
-
-def _masked(subject: Subject, graph: Graph) -> Indices:
-    """The tasks that pick numbers by a mask: the size of the result depends on values, so that the graph breaks."""
-    indexing = [code for code, name in enumerate(graph.tasks.names) if name == _INDEX]
-    chosen = np.flatnonzero(np.isin(graph.tasks.name, indexing))
-    found = shapes(subject, graph, chosen) if len(chosen) else []
-    masked = [shape is not None and "bool" in shape.dtypes[1:] for shape in found]
-    return chosen[np.array(masked, np.bool_)]
 
 
 def _entries(graph: Graph, host: Indices, kinds: Indices) -> tuple[Indices, Indices, int]:
@@ -392,6 +410,7 @@ def _groups(
             groups.append(Group(members_of, (), composite[begin:end], pools=pools))
             continue
         alone = np.array([traffic(call).size_bytes for call in calls], np.float64)
+        plain = np.array([0.0 if on_gpu else _plain_numbers(call) for call in calls], np.float64)
         drawn = np.array([0.0 if on_gpu else _numbers_drawn(call) for call in calls], np.float64)
         groups.append(
             Group(
@@ -400,6 +419,7 @@ def _groups(
                 composite[begin:end],
                 external_bytes(calls),
                 alone,
+                plain,
                 drawn,
                 pools,
             )

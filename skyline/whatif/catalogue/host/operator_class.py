@@ -40,12 +40,17 @@ _COPIED_BACK = {
 }  # fmt: skip
 """Views whose gradient is not a view: parts are copied into a whole, or added up."""
 _KEPT = {
-    "sort", "topk", "cumsum", "cumprod", "multinomial", "index_put_", "index_put", "indexput", "scatter_add_",
-    "index_add_", "masked_select", "maskedselect", "embedding_dense", "embedding_bag", "_embedding_bag",
-    "embeddingbag", "bincount", "argsort", "histc", "randperm", "bernoulli_", "normal_", "uniform_", "stft",
-    "embedding", "index", "indexselect", "gather", "grid_sampler", "gridsampler2d", "roll", "fft_rfft", "fft_irfft",
-    "ctc_loss", "ctcloss", "cdist", "svd", "linalg_qr", "linalg_solve",
+    "adaptiveavgpool3d", "adaptivemaxpool3d", "angle", "argsort", "bernoulli", "bincount",
+    "cdist", "cdistforward", "cholesky", "choleskyinverse", "choleskysolve", "ctcloss", "cummax", "cummin",
+    "cumprod", "cumsum", "digamma", "embedding", "embeddingbag", "embeddingdense", "gather", "gcd", "gridsampler",
+    "gridsampler2d", "histc", "histogram", "igamma", "igammac", "index", "indexadd", "indexput", "indexreduce",
+    "indexselect", "logcumsumexp", "luunpack", "maskedscatter", "maskedselect", "multinomial", "nanmedian",
+    "normal", "pdistforward", "polygamma", "randperm", "repeatinterleave", "roll", "scatteradd", "sort", "stft",
+    "svd", "topk", "tosparse", "triangularsolve", "uniform", "viewascomplex",
 }  # fmt: skip
+"""Operators that ``torch._inductor.lowering`` leaves to PyTorch on a CPU, or that its code cannot fuse well. Names are
+without underscores, as in the names of backward nodes."""
+_KEPT_FAMILIES = re.compile(r"linalg(?!.*norm|cross|vecdot)|fft(?!.*shift)|segmentreduce|histogramdd")
 _BACKWARD_NODE = re.compile(r"(?:.*::)?(\w+?)Backward\d*$")
 _FOREIGN = re.compile(
     r"(?!aten::|torch::|autograd::|prim::|quantized::)[A-Za-z]\w*::|nccl:|record_param_comms$"
@@ -73,7 +78,7 @@ def operator_class(name: str) -> CostClass:
             return CostClass.HEAVY
         if bare in _VIEWS and bare not in _COPIED_BACK:
             return CostClass.VIEW
-        if bare in _KEPT or "::" in name or bare.startswith("compiledfunction"):
+        if _is_kept(bare) or "::" in name or bare.startswith("compiledfunction"):
             return CostClass.KEPT
         return CostClass.POINTWISE
     if name == "python":
@@ -89,7 +94,12 @@ def operator_class(name: str) -> CostClass:
         return CostClass.HEAVY
     if bare in _VIEWS:
         return CostClass.VIEW
-    return CostClass.KEPT if bare in _KEPT else CostClass.POINTWISE
+    return CostClass.KEPT if _is_kept(bare) else CostClass.POINTWISE
+
+
+def _is_kept(bare: str) -> bool:
+    plain = bare.replace("_", "")
+    return plain in _KEPT or _KEPT_FAMILIES.match(plain) is not None
 
 
 @cache

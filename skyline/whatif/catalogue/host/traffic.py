@@ -20,6 +20,11 @@ _ONE_PASS = {
     "AddBackward0", "MulBackward0", "ReluBackward0", "DivBackward0", "SubBackward0", "NegBackward0", "maximum",
 }  # fmt: skip
 """Operators whose arithmetic is negligible compared with their memory traffic."""
+_COMPARES = {
+    "ge", "gt", "le", "lt", "eq", "ne", "__and__", "__or__", "bitwise_and", "bitwise_or", "bitwise_not",
+    "logical_and", "logical_or", "logical_not", "abs", "minimum", "clamp", "clamp_min", "clamp_max", "to", "addcmul",
+}  # fmt: skip
+"""The same, with results or bounds that are no measure of the rate."""
 _LARGE = 0.25
 """Share of the largest traffic above which a call shows the bandwidth and not its own overhead."""
 
@@ -89,6 +94,11 @@ def external_bytes(calls: Iterable[OperatorShape]) -> int:
 def most_numbers(call: OperatorShape) -> int:
     """The number of elements of the largest input or output."""
     return max((prod(one) for one in (*call.inputs, *call.outputs)), default=0)
+
+
+def is_plain(call: OperatorShape) -> bool:
+    """True if the arithmetic of a call is negligible compared with its memory traffic."""
+    return call.operator.rpartition("::")[2] in _ONE_PASS | _COMPARES
 
 
 def bandwidth(calls: Sequence[tuple[OperatorShape, float]]) -> float | None:
