@@ -70,6 +70,7 @@ _WHOLE_SCRIPTS = (
     "unseen_whatifs_11",
     "unseen_whatifs_12",
     "unseen_whatifs_13",
+    "unseen_whatifs_14",
 )
 
 

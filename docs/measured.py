@@ -24,7 +24,8 @@ class Group:
 
 
 WHATIFS = (
-    Group("seven public scripts, seen for the first time", "unseen_whatifs_13", True),
+    Group("ten public scripts, seen for the first time", "unseen_whatifs_14", True),
+    Group("seven others, an earlier version", "unseen_whatifs_13", True),
     Group("one other, a measurement that other programs disturbed", "unseen_whatifs_12", True),
     Group("nine others, an earlier version", "unseen_whatifs_11", True),
     Group("four others, an earlier version", "unseen_whatifs_10", True),
