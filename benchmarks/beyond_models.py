@@ -74,7 +74,9 @@ CHANGED = (
     Changed(
         PAGES[10], _WRITTEN_LAYERS, "products were tried with sleeping threads; Python's time counted twice"
     ),
-    Changed(PAGES[10], ("compile",), "plain arithmetic by its count of numbers; operators without generated code"),
+    Changed(
+        PAGES[10], ("compile",), "plain arithmetic by its count of numbers; operators without generated code"
+    ),
     Changed(PAGES[10], ("checkpointing",), "calls of the recomputation at the cost of calls in the step"),
 )
 

@@ -32,12 +32,12 @@ class FusionBound:
     """The factors at one end of the range: for memory traffic, and for arithmetic beyond traffic.
 
     ``plain_ns`` is the time in ns of each number of an addition, product or comparison in a group on a CPU, on
-    one core, in addition to the group's traffic (``benchmarks/compiled_arithmetic.py``). ``composite`` is the factor for
-    operators that are already one optimized pass in PyTorch's own code (norms, softmax, GELU, SiLU, dropout);
-    generated code for them is often slower. ``views`` is the remaining share of views, which copy if the next
-    operator needs another layout. ``at_least`` and ``at_most`` bound a group relative to its present time.
-    ``products`` and ``convolutions`` are factors on CPUs, where the compiler chooses other layouts for work that
-    it leaves to libraries.
+    one core, in addition to the group's traffic (``benchmarks/compiled_arithmetic.py``). ``composite`` is the
+    factor for operators that are already one optimized pass in PyTorch's own code (norms, softmax, GELU, SiLU,
+    dropout); generated code for them is often slower. ``views`` is the remaining share of views, which copy if
+    the next operator needs another layout. ``at_least`` and ``at_most`` bound a group relative to its present
+    time. ``products`` and ``convolutions`` are factors on CPUs, where the compiler chooses other layouts for work
+    that it leaves to libraries.
     """
 
     traffic: float
