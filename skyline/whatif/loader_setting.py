@@ -37,6 +37,8 @@ def starts_afresh(environment: Environment) -> bool:
     return not environment.platform.lower().startswith("linux") or version >= (3, 14)
 
 
+_LEAST_ITERATIONS = 2.0
+"""In shorter epochs most iterations are the first of their epoch."""
 PREFETCH = 2
 """Batches that each worker prepares ahead: DataLoader's default ``prefetch_factor``."""
 
@@ -115,13 +117,28 @@ def with_start(scenario: Scenario, baseline: Subject, setting: LoaderSetting, lo
         said = f"starting the workers, about {cost.value:.0f} ms in each epoch, is not counted"
         return scenario.changed(scenario.graph, assumptions=(said,))
     each = cost.scaled(1 / many)
-    return scenario.changed(
-        longer(scenario.graph, baseline, each.value),
-        occasional=each,
-        assumptions=(
-            f"starting the workers, about {cost.value:.0f} ms in each epoch, is spread over its {many:.0f} iterations",
-        ),
+    said = f"starting the workers, about {cost.value:.0f} ms in each epoch, is spread over its {many:.0f} iterations"
+    return once_in_an_epoch(
+        scenario, longer(scenario.graph, baseline, each.value), each, iterations=many, assumptions=(said,)
     )
+
+
+def in_every_iteration(epoch: float) -> bool:
+    """True if the typical iteration is the first of an epoch of so many iterations."""
+    return epoch < _LEAST_ITERATIONS
+
+
+def once_in_an_epoch(
+    scenario: Scenario, graph: Graph, each: Interval, *, iterations: float, assumptions: tuple[str, ...]
+) -> Scenario:
+    """The scenario with ``graph``, which holds an iteration's share ``each`` in ms of a cost of every epoch.
+
+    The typical iteration has no such cost, except in an epoch of one iteration.
+    """
+    if not in_every_iteration(iterations):
+        return scenario.changed(graph, occasional=each, assumptions=assumptions)
+    below_ms, above_ms = each.value - each.low, each.high - each.value
+    return scenario.changed(graph, below_ms=below_ms, above_ms=above_ms, assumptions=assumptions)
 
 
 def shorter_on_average(graph: Graph, baseline: Subject, saved_ms: float, beside_ms: float) -> Graph:

@@ -209,6 +209,20 @@ def test_what_the_loader_needs_is_asked_together(profile):
     assert len([lane for lane in made.scenario.graph.structure.lanes if lane.startswith("worker")]) == 2
 
 
+def test_in_epochs_of_one_iteration_every_iteration_starts_workers(profile):
+    cost = start_ms(profile.environment, 2).value
+    alone = asked(start_of(profile, cpu_count=8, intraop_threads=1), "num_workers=2")[1]
+    start = start_of(profile, cpu_count=8, intraop_threads=1, loader=LoaderFact(16, 0, 16, 1.0))
+    made, step_ms = asked(start, "num_workers=2")
+    assert step_ms == pytest.approx(alone + cost + 2.0, rel=0.01)
+    assert made.scenario.occasional_ms == 0
+    assert made.scenario.above_ms > cost
+    slow = with_data(profile, (2 * cost,))
+    made, step_ms = asked(start_of(slow, loader=LoaderFact(16, 2, 16, 1.0)), "persistent_workers")
+    assert step_ms == pytest.approx(2 * cost + 8.0 - cost, rel=0.05)
+    assert made.scenario.occasional_ms == 0
+
+
 def test_persistent_workers_save_their_start_in_each_epoch(profile):
     loader = LoaderFact(16, 2, 320, 1.0)
     start = start_of(profile, loader=loader)

@@ -5,7 +5,14 @@ from __future__ import annotations
 from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.whatif.base import Applicability, Grain, Scenario, Stage, Subject, UsualWhatIf
-from skyline.whatif.loader_setting import iterations_per_epoch, shorter_on_average, start_ms, training_loader
+from skyline.whatif.loader_setting import (
+    in_every_iteration,
+    iterations_per_epoch,
+    once_in_an_epoch,
+    shorter_on_average,
+    start_ms,
+    training_loader,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +45,15 @@ class PersistentWorkers(UsualWhatIf):
             return scenario
         cost = start_ms(subject.script.environment, loader.num_workers)
         each = cost.scaled(1 / many)
-        shorter = shorter_on_average(scenario.graph, subject, each.value, each.value)
+        beside_ms = 0.0 if in_every_iteration(many) else each.value
+        shorter = shorter_on_average(scenario.graph, subject, each.value, beside_ms)
         saved_ms = subject.step_ms(shorter) - subject.step_ms(scenario.graph)
-        return scenario.changed(
+        return once_in_an_epoch(
+            scenario,
             shorter,
             # An iteration in the middle of an epoch starts no worker, and takes as long as before.
-            occasional=Interval(
-                saved_ms, saved_ms - each.high + each.value, saved_ms + each.value - each.low
-            ),
+            Interval(saved_ms, saved_ms - each.high + each.value, saved_ms + each.value - each.low),
+            iterations=many,
             assumptions=(
                 f"starting the workers takes about {cost.value:.0f} ms in each epoch of {many:.0f} iterations",
                 "the iteration time is the mean of all iterations, including the first of an epoch",
