@@ -10,6 +10,7 @@ from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import Environment, LoaderFact
 from skyline.whatif.base import Scenario
+from skyline.whatif.constant import Constant
 from skyline.whatif.subject import Subject
 
 _FORKING_MS, _EACH_MS = 22.0, 9.5
@@ -37,8 +38,7 @@ def starts_afresh(environment: Environment) -> bool:
     return not environment.platform.lower().startswith("linux") or version >= (3, 14)
 
 
-_LEAST_ITERATIONS = 2.0
-"""In shorter epochs most iterations are the first of their epoch."""
+_LEAST_ITERATIONS = Constant.at(2.0, "in shorter epochs, most iterations are the first of their epoch")
 PREFETCH = 2
 """Batches that each worker prepares ahead: DataLoader's default ``prefetch_factor``."""
 
@@ -125,7 +125,7 @@ def with_start(scenario: Scenario, baseline: Subject, setting: LoaderSetting, lo
 
 def in_every_iteration(epoch: float) -> bool:
     """True if the typical iteration is the first of an epoch of so many iterations."""
-    return epoch < _LEAST_ITERATIONS
+    return epoch < _LEAST_ITERATIONS.value
 
 
 def once_in_an_epoch(

@@ -8,6 +8,7 @@ lowering = pytest.importorskip("torch._inductor.lowering")
 
 OTHERWISE = (
     "rand",
+    "uniform",
     "exponential",
     "rrelu",
     "resize_",

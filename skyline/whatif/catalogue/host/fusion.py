@@ -102,8 +102,8 @@ class Group:
     external_bytes: int = 0
     alone_bytes: Times | None = None
     plain: Times | None = None
-    """The count of numbers of each task on a CPU that does little arithmetic with each; 0 for other tasks. A GPU
-    hides it behind the traffic."""
+    """The count of numbers of each task that does little arithmetic with each; 0 for other tasks. None on a GPU,
+    which hides this arithmetic behind the traffic."""
     drawn: Times | None = None
     """The count of random numbers that each task draws on a CPU."""
     pools: Indices | None = None
@@ -267,16 +267,17 @@ def _joined_us(times: Times, group: Group, rate: float | None, case: FusionBound
     """
     now = float(times.sum())
     factors = np.where(group.composite, case.composite, case.arithmetic)
-    if group.alone_bytes is None or group.plain is None:
-        # Without shapes, the group is at least as long as its longest member, which moves the most.
+    plain = group.plain
+    if group.alone_bytes is None or (rate is None and plain is None):
+        # Without shapes or a rate, the group is at least as long as its longest member, which moves the most.
         likely = max(1.0, case.traffic) * float(times.max(initial=0.0)) if len(times) > 1 else now
-    elif len(times) == 1 and group.plain[0] > 0:
+    elif plain is not None and len(times) == 1 and plain[0] > 0:
         likely = now
     elif rate is None:
         likely = float((factors * times).sum())
     else:
-        more = np.maximum(0.0, times - group.alone_bytes / rate)
-        beside = np.where(group.plain > 0, plain_us * group.plain, factors * more)
+        beyond = factors * np.maximum(0.0, times - group.alone_bytes / rate)
+        beside = beyond if plain is None else np.where(plain > 0, plain_us * plain, beyond)
         likely = case.traffic * group.external_bytes / rate + float(beside.sum())
     return min(max(likely, case.at_least * now), case.at_most * now)
 
@@ -410,7 +411,7 @@ def _groups(
             groups.append(Group(members_of, (), composite[begin:end], pools=pools))
             continue
         alone = np.array([traffic(call).size_bytes for call in calls], np.float64)
-        plain = np.array([0.0 if on_gpu else _plain_numbers(call) for call in calls], np.float64)
+        plain = None if on_gpu else np.array([_plain_numbers(call) for call in calls], np.float64)
         drawn = np.array([0.0 if on_gpu else _numbers_drawn(call) for call in calls], np.float64)
         groups.append(
             Group(

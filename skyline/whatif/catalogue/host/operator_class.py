@@ -40,16 +40,17 @@ _COPIED_BACK = {
 }  # fmt: skip
 """Views whose gradient is not a view: parts are copied into a whole, or added up."""
 _KEPT = {
-    "adaptiveavgpool3d", "adaptivemaxpool3d", "angle", "argsort", "bernoulli", "bincount",
+    "adaptiveavgpool3d", "adaptivemaxpool3d", "angle", "argsort", "bincount",
     "cdist", "cdistforward", "cholesky", "choleskyinverse", "choleskysolve", "ctcloss", "cummax", "cummin",
     "cumprod", "cumsum", "digamma", "embedding", "embeddingbag", "embeddingdense", "gather", "gcd", "gridsampler",
     "gridsampler2d", "histc", "histogram", "igamma", "igammac", "index", "indexadd", "indexput", "indexreduce",
     "indexselect", "logcumsumexp", "luunpack", "maskedscatter", "maskedselect", "multinomial", "nanmedian",
-    "normal", "pdistforward", "polygamma", "randperm", "repeatinterleave", "roll", "scatteradd", "sort", "stft",
-    "svd", "topk", "tosparse", "triangularsolve", "uniform", "viewascomplex",
+    "pdistforward", "polygamma", "randperm", "repeatinterleave", "roll", "scatteradd", "sort", "stft",
+    "svd", "topk", "tosparse", "triangularsolve", "viewascomplex",
 }  # fmt: skip
 """Operators that ``torch._inductor.lowering`` leaves to PyTorch on a CPU, or that its code cannot fuse well. Names are
 without underscores, as in the names of backward nodes."""
+_KEPT_IN_PLACE = {"bernoulli_", "normal_", "uniform_"}
 _KEPT_FAMILIES = re.compile(r"linalg(?!.*norm|cross|vecdot)|fft(?!.*shift)|segmentreduce|histogramdd")
 _BACKWARD_NODE = re.compile(r"(?:.*::)?(\w+?)Backward\d*$")
 _FOREIGN = re.compile(
@@ -99,7 +100,7 @@ def operator_class(name: str) -> CostClass:
 
 def _is_kept(bare: str) -> bool:
     plain = bare.replace("_", "")
-    return plain in _KEPT or _KEPT_FAMILIES.match(plain) is not None
+    return plain in _KEPT or bare in _KEPT_IN_PLACE or _KEPT_FAMILIES.match(plain) is not None
 
 
 @cache
