@@ -28,9 +28,12 @@ def written_by_mask(subject: Subject, graph: Graph, inside: Flags, breaks: Flags
     """
     tasks = graph.tasks
     found = np.zeros(len(graph), np.bool_)
+    puts = _masked(subject, graph, _WRITE)
+    if not len(puts):
+        return found
     forward = np.flatnonzero(inside & (tasks.phase == PHASE[Phase.FORWARD]))
     ordered = forward[np.lexsort((forward, tasks.lane[forward], tasks.iteration[forward]))]
-    for put in _masked(subject, graph, _WRITE).tolist():
+    for put in puts.tolist():
         same = (tasks.lane[ordered] == tasks.lane[put]) & (tasks.iteration[ordered] == tasks.iteration[put])
         own = ordered[same & ~found[ordered]]
         ended = own[breaks[own]]
