@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -135,15 +136,17 @@ def measured_by(trials: ClusterTrials, effort: Effort, then: Callable[[], None])
 
 
 def children_of(pid: int) -> list[psutil.Process]:
-    """Runs of a worker, which are sessions of their own."""
+    """Runs of a worker, which are sessions of their own. A process that ends meanwhile hides no other one."""
+    found: list[psutil.Process] = []
     try:
-        return [
-            one
-            for one in psutil.Process(pid).children(recursive=True)
-            if "skyline/capture/child" in " ".join(one.cmdline())
-        ]
-    except psutil.Error:
-        return []
+        below = psutil.Process(pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return found
+    for one in below:
+        with suppress(psutil.Error):
+            if "skyline/capture/child" in " ".join(one.cmdline()):
+                found.append(one)
+    return found
 
 
 def busy_worker(client: Any) -> int:
