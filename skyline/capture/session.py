@@ -166,6 +166,7 @@ class CaptureSession:
             base = self._measure_base(held, self._launcher.find_knobs())
             with held.at_rest():
                 show("first", lambda: assemble(base.run, first=True))
+                base = replace(base, run=base.run.with_page_copies())
             known = len(base.run.rows.rows)
             budget = TrialBudget(self._request.budget_s)
             step_s = base.run.rows.present_ms / 1e3

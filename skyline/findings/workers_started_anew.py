@@ -27,7 +27,7 @@ class WorkersStartedAnew:
         if loader is None or not loader.num_workers or loader.persistent_workers or many is None:
             return None
         environment = subject.script.environment
-        each_ms = start_ms(environment, loader.num_workers)
+        each_ms = start_ms(subject.script, loader.num_workers)
         cost_ms = each_ms.value / many
         if cost_ms <= _SHARE * (step_ms(subject) + cost_ms):
             return None

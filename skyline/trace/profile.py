@@ -149,6 +149,8 @@ class Profile:
     large_block_us_per_mb: float = 0.0
     """Cost on a CPU of a block too large for the allocator's cache, which the operating system provides again
     each time."""
+    copied_us_per_mb: float = 0.0
+    """Cost of writing to memory that a forked process shares; 0 if not measured, or on a GPU."""
     load: MachineLoad | None = None
     """Load by other programs while the script was timed; None if unknown."""
     set_aside: bool = False

@@ -9,8 +9,10 @@ from skyline.graph.selection import select
 from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import Environment, LoaderFact
+from skyline.trace.profile import Profile
 from skyline.whatif.base import Scenario
 from skyline.whatif.constant import Constant
+from skyline.whatif.cost.shared_pages import copies_ms
 from skyline.whatif.subject import Subject
 
 _FORKING_MS, _EACH_MS = 22.0, 9.5
@@ -20,8 +22,12 @@ _AFRESH_MS, _EACH_AFRESH_MS = 2500.0, 300.0
 """The same times if each worker is a fresh interpreter that imports the script and PyTorch again. Not measured here."""
 
 
-def start_ms(environment: Environment, workers: int) -> Interval:
-    """The time until workers deliver their first batch, without making the batch."""
+def start_ms(profile: Profile, workers: int) -> Interval:
+    """The time of a start of workers: until their first batch arrives, without making it, and for copies of memory.
+
+    Forked workers share the script's pages. The copies take longer than the fork if an iteration uses much memory.
+    """
+    environment = profile.environment
     if workers <= 0:
         return Interval.exact(0.0)
     if starts_afresh(environment):
@@ -29,7 +35,7 @@ def start_ms(environment: Environment, workers: int) -> Interval:
         return Interval(typical, 0.4 * typical, 3.0 * typical)
     # A process with more memory takes longer to fork, as its page tables are copied.
     typical = _FORKING_MS + _EACH_MS * workers
-    return Interval(typical, 0.6 * typical, 2.5 * typical)
+    return Interval(typical, 0.6 * typical, 2.5 * typical).plus(copies_ms(profile))
 
 
 def starts_afresh(environment: Environment) -> bool:
@@ -108,7 +114,7 @@ def with_start(scenario: Scenario, baseline: Subject, setting: LoaderSetting, lo
     if setting.workers == 0 or present_setting(baseline).workers:
         return scenario
     first_ms = Interval.exact(load_us / 1e3)
-    cost = start_ms(baseline.script.environment, setting.workers).plus(first_ms)
+    cost = start_ms(baseline.script, setting.workers).plus(first_ms)
     many = iterations_per_epoch(baseline, scenario.batch_size)
     if setting.persistent:
         said = f"the workers are started once, in about {cost.value:.0f} ms"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -120,6 +121,7 @@ def test_a_loader_is_data_and_its_facts_are_known(script: Write, run: Run) -> No
     profile = run(path, "10")
 
     [loader] = profile.loaders
+    assert (profile.copied_us_per_mb > 0) == sys.platform.startswith("linux"), "loader workers share memory"
     assert (loader.batch_size, loader.num_workers, loader.dataset_size) == (10, 0, 40_000)
     assert loader.created_line is not None
     assert loader.created_line.line == line_number(path, "loader = DataLoader")

@@ -16,7 +16,7 @@ def epochs(profile, samples, **options):
 
 def test_short_epochs_start_workers_all_the_time(profile, checked):
     found = checked(RULE, epochs(profile, 320))
-    each = start_ms(profile.environment, 2)
+    each = start_ms(profile, 2)
     assert found.cost_ms == pytest.approx(each.value / 20)
     assert found.whatif == "persistent_workers"
     assert "20 iterations" in found.title

@@ -12,8 +12,8 @@ from skyline.graph.graph import scale
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.simulate.engine import simulate
-from skyline.trace.facts import CallFact, LoaderFact, MachineLoad
-from skyline.trace.record import BareTimes, IterationMark, Phase, Record, RecordKind, Trace
+from skyline.trace.facts import CallFact, LoaderFact, MachineLoad, MemoryFact
+from skyline.trace.record import Allocation, BareTimes, IterationMark, Phase, Record, RecordKind, Trace
 from skyline.whatif.base import Grain, Scenario
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.host.cpu_threads import WHATIF as THREADS
@@ -23,6 +23,7 @@ from skyline.whatif.catalogue.loading.pin_memory import WHATIF as PIN
 from skyline.whatif.catalogue.loading.prefetch_factor import WHATIF as PREFETCH
 from skyline.whatif.composition import compose
 from skyline.whatif.cost.loader_model import COSTS, inferred_load_us, paced_by_workers, workers_keep_up
+from skyline.whatif.cost.shared_pages import used_bytes
 from skyline.whatif.loader_setting import iterations_per_epoch, start_ms
 from skyline.whatif.question import Choice
 
@@ -74,7 +75,7 @@ def test_the_start_of_the_workers_is_borne_by_short_epochs(profile):
     alone = asked(start_of(profile, cpu_count=8, intraop_threads=1), "num_workers=1")[1]
     short = start_of(profile, cpu_count=8, intraop_threads=1, loader=LoaderFact(16, 0, 160, 1.0))
     assert iterations_per_epoch(short, None) == 10
-    each = start_ms(short.profile.environment, 1).value + 2.0
+    each = start_ms(short.profile, 1).value + 2.0
     made, step_ms = asked(short, "num_workers=1")
     assert step_ms == pytest.approx(alone + each / 10, rel=0.01)
     # Measurements in turns use the iteration in the middle of all, in which no worker is started.
@@ -210,7 +211,7 @@ def test_what_the_loader_needs_is_asked_together(profile):
 
 
 def test_in_epochs_of_one_iteration_every_iteration_starts_workers(profile):
-    cost = start_ms(profile.environment, 2).value
+    cost = start_ms(profile, 2).value
     alone = asked(start_of(profile, cpu_count=8, intraop_threads=1), "num_workers=2")[1]
     start = start_of(profile, cpu_count=8, intraop_threads=1, loader=LoaderFact(16, 0, 16, 1.0))
     made, step_ms = asked(start, "num_workers=2")
@@ -227,7 +228,7 @@ def test_persistent_workers_save_their_start_in_each_epoch(profile):
     loader = LoaderFact(16, 2, 320, 1.0)
     start = start_of(profile, loader=loader)
     assert PERSISTENT.detect(start).applicable
-    cost = start_ms(start.profile.environment, 2).value
+    cost = start_ms(start.profile, 2).value
     # The typical iteration of 10 ms leaves the start out, the mean one has a twentieth of it.
     assert asked(start, "persistent_workers")[1] == pytest.approx(10.0 * 10.0 / (10.0 + cost / 20))
     persistent = start_of(profile, loader=replace(loader, persistent_workers=True))
@@ -251,10 +252,28 @@ def test_only_iterations_that_wait_for_workers_become_shorter(profile):
 
 
 def test_fresh_interpreters_take_seconds_to_start(profile):
-    forked = start_ms(profile.environment, 2).value
+    forked = start_ms(profile, 2).value
     for change in ({"platform": "macOS-14"}, {"python": "3.14.0"}):
-        assert start_ms(replace(profile.environment, **change), 2).value > 20 * forked
-    assert start_ms(profile.environment, 0).value == 0
+        elsewhere = replace(profile, environment=replace(profile.environment, **change))
+        assert start_ms(elsewhere, 2).value > 20 * forked
+    assert start_ms(profile, 0).value == 0
+
+
+def test_memory_that_forked_workers_share_is_copied_once_in_each_start(profile):
+    weights, kept = MemoryFact(20_000_000, 0, 40_000_000, 900_000_000), 16_000_000
+    blocks = [
+        Allocation(float(at), size, at, Phase.FORWARD) for at, size in enumerate((kept, kept, 200_000_000))
+    ]
+    blocks += [replace(one, size_bytes=-one.size_bytes) for one in blocks]
+    trace = replace(profile.trace, allocations=tuple(blocks))
+    sharing = replace(profile, memory=weights, trace=trace, copied_us_per_mb=2000.0)
+    # Data sets are only read, and blocks above 32 MiB are new in each iteration.
+    assert used_bytes(sharing) == 20_000_000 + 40_000_000 + 2 * kept
+    before, after = start_ms(replace(sharing, copied_us_per_mb=0.0), 1), start_ms(sharing, 1)
+    assert after.value - before.value == pytest.approx(2.0 * 92)
+    fresh = replace(profile.environment, python="3.14.0")
+    afresh = start_ms(replace(sharing, environment=fresh), 1)
+    assert afresh == start_ms(replace(profile, environment=fresh), 1), "a new interpreter shares nothing"
 
 
 def test_a_longer_queue_bridges_single_slow_batches(profile):

@@ -43,7 +43,7 @@ class PersistentWorkers(UsualWhatIf):
         loader, many = training_loader(subject), iterations_per_epoch(subject, scenario.batch_size)
         if loader is None or not loader.num_workers or many is None:
             return scenario
-        cost = start_ms(subject.script.environment, loader.num_workers)
+        cost = start_ms(subject.script, loader.num_workers)
         each = cost.scaled(1 / many)
         beside_ms = 0.0 if in_every_iteration(many) else each.value
         shorter = shorter_on_average(scenario.graph, subject, each.value, beside_ms)
