@@ -71,6 +71,7 @@ _WHOLE_SCRIPTS = (
     "unseen_whatifs_12",
     "unseen_whatifs_13",
     "unseen_whatifs_14",
+    "unseen_whatifs_15",
 )
 
 

@@ -143,6 +143,7 @@ class _OtherSizes:
             max(0.0, run.ready.script_s - run.ready.warmup * run.rows.present_ms / 1e3),
             run.ready.warmup,
             starts_again=run.ended_after is not None,
+            always_records=base.room is not None,
         )
         self._slower = 1.0
         """Ratio of the actual to the expected time of the last start."""
@@ -205,7 +206,8 @@ class _OtherSizes:
             if sized is None:
                 return False
             total = self._run.iterations_at(size)
-            self._made[size] = HeldRun(launcher, PACE, sized=sized, total=total)
+            recorded = self._costs.records_memory(size)
+            self._made[size] = HeldRun(launcher, PACE, sized=sized, total=total, recorded=recorded)
         peaks = {size: tensor_bytes(size, self._own_size, fixed_bytes, peak_bytes) for size in sizes}
         if room is not None and sizes and room.sharing(list(peaks.values())) is not Sharing.TOGETHER:
             return self._one_by_one({size: room.sharing([peak]) for size, peak in peaks.items()})
@@ -272,7 +274,15 @@ class _OtherSizes:
         while len(held) > _SIZES_OF_A_CURVE and not self._whole.fits(self._rounds_s([*held], least)):
             self._untimely.append(held.popitem()[0])
         variants = [Expendable(one) for one in held.values()]
-        done = in_turns(base, variants, rounds=rounds, least=least, whole=1, deadline=budget.ends_s)
+        done = in_turns(
+            base,
+            variants,
+            rounds=rounds,
+            least=least,
+            whole=1,
+            deadline=budget.ends_s,
+            wakes=self._costs.wakes,
+        )
         self.own_rows += own_rows(done)
         for number, (size, one) in enumerate(held.items()):
             calm = undisturbed(done, number)

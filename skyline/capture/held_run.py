@@ -74,11 +74,12 @@ class HeldRun:
         *,
         sized: SizedRun | None = None,
         total: int | None = None,
+        recorded: bool = True,
         in_full: bool = False,
     ) -> None:
         """``sized`` runs the script at another batch size; ``total`` is the number of its iterations, if known.
 
-        ``in_full`` records operators and shapes too; otherwise only memory is recorded.
+        Iterations are only ``recorded`` if asked for: operators and shapes too if ``in_full``, otherwise memory.
         """
         self._launcher = launcher
         self._pace = pace
@@ -93,11 +94,11 @@ class HeldRun:
         """Number of the script's iterations, if known."""
         self._lives = 0
         self._warmup = launcher.request.warmup
-        self._in_full = in_full
+        self._with_recording, self._in_full = recorded, in_full
         self.recording: ChildRecording | None = None
         """The full recording after the warm-up, if requested; None if the run ended too soon."""
         self.peak_bytes: int | None = None
-        """Peak of live tensor memory in an iteration; None if the run ended too soon."""
+        """Peak of live tensor memory in an iteration; None if not recorded, or if the run ended too soon."""
         self.room: DeviceRoom | None = None
         """The memory that it leaves free on its device; None on a CPU, or if the run ended too soon."""
         self._sharing: Sharing = Sharing.TOGETHER
@@ -172,7 +173,7 @@ class HeldRun:
         if self._child is None:
             self.launch()
         try:
-            self._begin(recorded=True)
+            self._begin(recorded=self._with_recording)
         except ScriptEnded as ended:
             if not self._pace.restarts:
                 raise
@@ -319,7 +320,8 @@ class HeldRun:
         self.close()
         self.launch()
         try:
-            self._begin(recorded=self.peak_bytes is None and self._left_for_recording())
+            wanted = self._with_recording and self.peak_bytes is None
+            self._begin(recorded=wanted and self._left_for_recording())
         except ScriptEnded as ended:
             raise too_few(ended.ended) from None
 

@@ -8,7 +8,11 @@ from skyline.lazy_dataclass import dataclass
 
 _TAKEN_BY_RECORDING = 5
 """Time of the memory recording, in iterations: four run, and two of them are recorded and slower."""
+_LONGEST_RECORDING_S = 1.5
+"""Time of the memory recording above which it is left out: allocations of the script's own size predict the peak."""
 _TURN_S = 0.3
+_SLOW_S = 0.1
+"""Time of an iteration; each turn drops its first one."""
 ROUNDS = 2
 """Planned minimum number of rounds for a size."""
 
@@ -27,17 +31,29 @@ class SizeCosts:
     warmup: int
     starts_again: bool = False
     """True if the script has ended, so that its own run must be started again too."""
+    always_records: bool = False
+    """True on a device, whose free memory limits the batch size."""
 
     def until_turns_s(self, size: int) -> float:
         """The time from the start of a run to its first turn: setup, warm-up, and the recording of its memory."""
-        return self.start_s + (self.warmup + 1 + _TAKEN_BY_RECORDING) * self.iteration_s(size)
+        recording = _TAKEN_BY_RECORDING if self.records_memory(size) else 0
+        return self.start_s + (self.warmup + 1 + recording) * self.iteration_s(size)
+
+    def records_memory(self, size: int) -> bool:
+        """True if the memory of an iteration is recorded at this size."""
+        return self.always_records or _TAKEN_BY_RECORDING * self.iteration_s(size) <= _LONGEST_RECORDING_S
+
+    @property
+    def wakes(self) -> bool:
+        """True if each run has an uncounted turn before the first round; a slow iteration settles within its turn."""
+        return self.step_s < _SLOW_S
 
     def rounds_s(self, sizes: Sequence[int], rounds: int) -> float:
         """The time of this many rounds of turns, plus the uncounted turns before the first round."""
         own_s, *others_s = (
             max(_TURN_S, step_s) + step_s for step_s in map(self.iteration_s, (self.own_size, *sizes))
         )
-        return (rounds + 1) * (own_s + sum(others_s)) + own_s
+        return (rounds + self.wakes) * (own_s + sum(others_s)) + own_s
 
     def all_s(self, sizes: Sequence[int]) -> float:
         """The total time for these sizes."""

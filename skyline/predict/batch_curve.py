@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from skyline.errors import RewriteRefused
@@ -23,12 +23,15 @@ _AGREES = 0.01
 
 @dataclass(frozen=True, slots=True)
 class MeasuredPoint:
-    """One measured batch size: iteration time relative to the base, the share of each part, and the peak memory."""
+    """One measured batch size: iteration time relative to the base, the share of each part, and the peak memory.
+
+    ``peak_bytes`` is None if only times were measured.
+    """
 
     batch_size: int
     ratio: Interval
     shares: tuple[tuple[Part, float], ...]
-    peak_bytes: int
+    peak_bytes: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,22 +115,25 @@ class BatchCurve:
         Other sizes follow from the recorded allocations if these explain the measured peaks. The peak may move from the
         optimizer step to the forward pass as the batch grows, which no line through measured peaks can represent.
         Otherwise the peak is interpolated linearly; beyond the measured sizes, on the line through the two nearest
-        ones.
+        ones. If only the base was measured, the peak lies between that of the base and one in proportion to the size.
 
         Raises:
             ValueError: the size is unknown.
         """
         if not self.knows(batch_size):
             raise ValueError(self.reason or f"batch size {batch_size} is outside the curve")
-        samples = [(point.batch_size, Interval.exact(float(point.peak_bytes))) for point in self.points]
-        if batch_size > samples[-1][0]:
-            samples = samples[-2:]
-        elif batch_size < samples[0][0]:
-            samples = samples[:2]
-        by_lines = interpolated(samples, batch_size)
-        if self.growth is None or self.measured(batch_size):
+        known = {one.batch_size: float(one.peak_bytes) for one in self.points if one.peak_bytes is not None}
+        if batch_size in known:
+            return Interval.exact(known[batch_size])
+        factor = batch_size / (self.base or batch_size)
+        if len(known) == 1:
+            (base,) = known.values()
+            by_lines = Interval(base * (1 + factor) / 2, *sorted((base, base * factor)))
+        else:
+            by_lines = _by_lines(known, batch_size)
+        if self.growth is None:
             return by_lines
-        value = self.growth.peak_bytes(batch_size / (self.base or batch_size))
+        value = self.growth.peak_bytes(factor)
         return Interval(value, min(value, by_lines.low), max(value, by_lines.high))
 
     def _part_time(self, part: Part, batch_size: int) -> float:
@@ -167,6 +173,15 @@ def _large_block_ratio(profile: Profile) -> float:
     return profile.large_block_us_per_mb / 1e9 / median(profile.times.steps_ms)
 
 
+def _by_lines(peaks: Mapping[int, float], batch_size: int) -> Interval:
+    samples = [(size, Interval.exact(peak)) for size, peak in sorted(peaks.items())]
+    if batch_size > samples[-1][0]:
+        samples = samples[-2:]
+    elif batch_size < samples[0][0]:
+        samples = samples[:2]
+    return interpolated(samples, batch_size)
+
+
 def _explaining(profile: Profile, base: int, points: tuple[MeasuredPoint, ...]) -> Growth | None:
     """The growth of the recorded allocations, if it reproduces the measured peak of every size."""
     if len(points) < 2:
@@ -174,9 +189,9 @@ def _explaining(profile: Profile, base: int, points: tuple[MeasuredPoint, ...]) 
     found = growth(profile.memory, profile.trace.allocations, profile.peak_bytes)
     if found is None:
         return None
+    peaks = {one.batch_size: one.peak_bytes for one in points if one.peak_bytes is not None}
     explained = all(
-        abs(found.peak_bytes(point.batch_size / base) - point.peak_bytes) <= _AGREES * point.peak_bytes
-        for point in points
+        abs(found.peak_bytes(size / base) - peak) <= _AGREES * peak for size, peak in peaks.items()
     )
     return found if explained else None
 
@@ -194,7 +209,7 @@ def _at_base(profile: Profile) -> Interval:
 
 def _measured(batch_size: int, trial: Trial) -> MeasuredPoint:
     shares = tuple(part_shares(trial.times).items())
-    return MeasuredPoint(batch_size, interval_of(trial.ratios), shares, trial.peak_bytes or 0)
+    return MeasuredPoint(batch_size, interval_of(trial.ratios), shares, trial.peak_bytes)
 
 
 _DOWN, _UP = 4, 8

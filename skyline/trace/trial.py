@@ -86,14 +86,13 @@ def joined(trials: Iterable[Trial]) -> tuple[Trial, ...]:
 
 
 def batch_trials(trials: Iterable[Trial]) -> dict[int, Trial]:
-    """Trials of variants that differ only in batch size, sorted by it; each has ratios and a peak."""
+    """Trials of variants that differ only in batch size, sorted by it; each has ratios."""
     found = {
         one.choices.batch_size: one
         for one in trials
         if one.choices.batch_size is not None
         and one.choices == Choices(batch_size=one.choices.batch_size)
         and one.ratios
-        and one.peak_bytes is not None
     }
     return {size: found[size] for size in sorted(found)}
 

@@ -47,8 +47,9 @@ class Held:
     typical_ms = 0.0
     setup_s = 1.0
 
-    def __init__(self, machine: Machine, size: int, step_s: float) -> None:
+    def __init__(self, machine: Machine, size: int, step_s: float, *, recorded: bool = True) -> None:
         self.machine, self.step_s = machine, step_s * size / OWN_SIZE
+        self.until_turns = STEPS_UNTIL_TURNS if recorded else STEPS_UNTIL_TURNS - 5
         self.ready = SimpleNamespace(facts=SimpleNamespace())
 
     def __enter__(self) -> Held:
@@ -62,7 +63,7 @@ class Held:
 
     def warm_up(self) -> None:
         self.machine.compute(self.setup_s)
-        self.typical_ms = 1e3 * self.machine.compute(STEPS_UNTIL_TURNS * self.step_s) / STEPS_UNTIL_TURNS
+        self.typical_ms = 1e3 * self.machine.compute(self.until_turns * self.step_s) / self.until_turns
 
     def turn(self) -> Turn:
         took_ms = 1e3 * self.machine.compute(2 * self.step_s) / 2
@@ -103,8 +104,8 @@ def measure(monkeypatch: pytest.MonkeyPatch) -> Measure:
         monkeypatch.setattr(batch_trials, "sized_run", lambda way, size, *_: SizedRun(arguments=(str(size),)))
         monkeypatch.setattr(batch_trials, "followed_by", lambda *_: True)
 
-        def held(launcher: object, pace: object, *, sized: SizedRun, total: object) -> Held:
-            return Held(machine, int(sized.arguments[0]), step_s)
+        def held(launcher: object, pace: object, *, sized: SizedRun, total: object, recorded: bool) -> Held:
+            return Held(machine, int(sized.arguments[0]), step_s, recorded=recorded)
 
         monkeypatch.setattr(batch_trials, "HeldRun", held)
         launcher = SimpleNamespace(
@@ -144,13 +145,13 @@ def test_quick_iterations_have_all_their_sizes_and_rounds(measure: Measure) -> N
 
 
 def test_a_size_that_cannot_end_in_time_is_not_started(measure: Measure) -> None:
-    found, machine = measure(0.3, 20.0)
+    found, machine = measure(0.6, 20.0)
     assert sizes(found) == [32, 4]
     (note,) = found.run.notes
     assert note.startswith("Batch size 64: modelled, not measured, because the time for trials (20 s) was")
     assert "--budget 50" in note
     assert machine.now_s <= 20.0
-    assert sizes(measure(0.3, 50.0)[0]) == [32, 4, 64], "the note is right about what is enough"
+    assert sizes(measure(0.6, 50.0)[0]) == [32, 4, 64], "the note is right about what is enough"
 
 
 def test_a_slow_start_does_not_make_turns_slow(measure: Measure, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,7 +162,7 @@ def test_a_slow_start_does_not_make_turns_slow(measure: Measure, monkeypatch: py
 
 def test_two_sizes_may_take_longer_than_the_budget(measure: Measure) -> None:
     """A drag starts from them. The others are modelled."""
-    found, machine = measure(0.9, 20.0)
+    found, machine = measure(1.2, 20.0)
     assert sizes(found) == [32, 4]
     (note,) = found.run.notes
     assert note.startswith("Batch size 64: modelled, not measured, because the time for trials (20 s) was")
@@ -176,21 +177,23 @@ def test_one_size_is_measured_whatever_it_takes(measure: Measure) -> None:
 
 
 def test_a_machine_that_became_busy_has_one_size(measure: Measure) -> None:
-    assert sizes(measure(0.25, 20.0)[0]) == [32, 4, 8]
-    assert sizes(measure(0.25, 20.0, Machine(slower_after_s=1.0, factor=8.0))[0]) == [32]
+    assert sizes(measure(0.35, 20.0)[0]) == [32, 4, 8]
+    assert sizes(measure(0.35, 20.0, Machine(slower_after_s=1.0, factor=8.0))[0]) == [32]
 
 
 def test_on_a_machine_that_becomes_busy_there_is_one_round_with_its_range(measure: Measure) -> None:
-    found, machine = measure(0.3, 20.0, Machine(slower_after_s=7.0, factor=2.0))
-    assert sizes(found) == [32, 4]
+    found, machine = measure(0.4, 20.0, Machine(slower_after_s=7.0, factor=2.0))
+    assert sizes(found) == [32, 4, 8]
     # The ends of its range; the machine was equally slow all through.
-    assert [one.ratios for one in found.trials] == [pytest.approx((ratio, ratio)) for ratio in (2.0, 0.25)]
-    assert [len(one.null) for one in found.trials] == [1, 1]
+    assert [one.ratios for one in found.trials] == [
+        pytest.approx((ratio, ratio)) for ratio in (2.0, 0.25, 0.5)
+    ]
+    assert [len(one.null) for one in found.trials] == [1, 1, 1]
     assert machine.now_s <= 20.0
 
 
 def test_where_there_is_no_time_for_a_round_two_sizes_have_one(measure: Measure) -> None:
-    found, _ = measure(0.25, 20.0, Machine(slower_after_s=6.0, factor=6.0))
+    found, _ = measure(0.35, 20.0, Machine(slower_after_s=6.0, factor=6.0))
     assert sizes(found) == [32, 4]
     assert found.run.notes[0].startswith("Batch sizes 8, 64: modelled, not measured")
     assert [len(one.null) for one in found.trials] == [1, 1]
@@ -199,7 +202,7 @@ def test_where_there_is_no_time_for_a_round_two_sizes_have_one(measure: Measure)
 def test_time_that_the_later_trials_keep_is_left_to_them(measure: Measure) -> None:
     everything, _ = measure(0.1, 25.0)
     assert sizes(everything) == [32, 4, 64]
-    found, machine = measure(0.1, 25.0, later_s=15.0)
+    found, machine = measure(0.1, 25.0, later_s=18.0)
     assert set(sizes(found)) < set(sizes(everything))
     assert machine.now_s <= 10.0
 
@@ -226,9 +229,19 @@ def test_one_round_is_as_wide_as_the_script_moved_within_it(monkeypatch: pytest.
 
 
 def test_costs_grow_with_the_size_and_with_a_script_that_starts_again() -> None:
-    costs = SizeCosts(16, 0.5, 2.0, 3)
-    assert costs.until_turns_s(32) == 2.0 + 9 * 1.0
-    assert costs.until_turns_s(4) == 2.0 + 9 * 0.5 * 0.625
+    costs = SizeCosts(16, 0.05, 2.0, 3)
+    assert costs.until_turns_s(32) == 2.0 + 9 * 0.1
+    assert costs.until_turns_s(4) == 2.0 + 9 * 0.05 * 0.625
     assert costs.all_s([32, 64]) > costs.all_s([32]) > costs.rounds_s([32], 2)
-    again = SizeCosts(16, 0.5, 2.0, 3, starts_again=True)
-    assert again.all_s([32]) == costs.all_s([32]) + costs.until_turns_s(16)
+    again = SizeCosts(16, 0.05, 2.0, 3, starts_again=True)
+    assert again.all_s([32]) == pytest.approx(costs.all_s([32]) + costs.until_turns_s(16))
+
+
+def test_sizes_of_slow_iterations_record_no_memory_and_have_no_uncounted_turn() -> None:
+    costs = SizeCosts(16, 0.3, 2.0, 3)
+    assert [costs.records_memory(size) for size in (8, 16, 32)] == [True, True, False]
+    assert costs.until_turns_s(32) == 2.0 + 4 * 0.6
+    assert not costs.wakes
+    assert costs.rounds_s([32], 1) == pytest.approx(2 * 0.6 + 1.2)
+    on_a_device = replace(costs, always_records=True)
+    assert on_a_device.records_memory(32)

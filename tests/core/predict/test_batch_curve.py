@@ -66,6 +66,19 @@ def test_memory_lies_on_lines_where_the_allocations_do_not_explain_what_was_meas
     assert curve.peak_bytes(64).value == pytest.approx(120e6 + 2 * 45e6)
 
 
+def test_memory_of_a_size_whose_times_alone_were_measured_is_predicted(profile):
+    smaller, larger = profile.trials
+    timed = replace(larger, peak_bytes=None)
+    curve, known = batch_curve(replace(profile, trials=(smaller, timed))), batch_curve(profile)
+    assert curve.measured(32)
+    assert curve.ratio(32) == known.ratio(32)
+    assert curve.peak_bytes(32).value == pytest.approx(109e6)
+    assert curve.peak_bytes(8) == known.peak_bytes(8)
+    alone = batch_curve(replace(profile, trials=(timed,))).peak_bytes(32)
+    assert alone.value == pytest.approx(109e6)
+    assert (alone.low, alone.high) == (curve.peak_bytes(16).value, 2 * curve.peak_bytes(16).value)
+
+
 def test_without_other_points_nothing_else_is_known(profile):
     curve = batch_curve(replace(profile, trials=()))
     assert curve.reason == "no other batch size was measured"
