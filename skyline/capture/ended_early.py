@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from skyline.capture.events import Ended
 from skyline.errors import CaptureImpossible
@@ -82,6 +83,11 @@ _MORE_ROOM = (
 _NO_MODULE = (
     "{interpreter} has no module {name}. Install it there, or name another interpreter: --interpreter PYTHON."
 )
+_OWN_MODULE = (
+    "{name} is a part of this project, but its folder {folder} is not on Python's path. Start the script from that "
+    "folder as a module: skyline profile -m {module}. In an editor, set PYTHONPATH in skyline.profile.env."
+)
+_MOST_ANCESTORS = 4
 _TORCHVISION = (
     "torchvision does not fit this PyTorch: install the torch and torchvision of one release, from one index. "
     "The script fails in the same way without Skyline."
@@ -122,6 +128,23 @@ def next_step(message: str, interpreter: str = "The script's interpreter", *, tr
     for text in (message, errors):
         for pattern, advice in _NEXT_STEPS.items():
             found = re.search(pattern, text)
-            if found is not None:
-                return advice.format(interpreter=interpreter, **found.groupdict())
+            if found is None:
+                continue
+            if advice is _NO_MODULE and (own := _of_project(found["name"], traceback)):
+                return own
+            return advice.format(interpreter=interpreter, **found.groupdict())
+    return ""
+
+
+def _of_project(name: str, traceback: str) -> str:
+    """The advice for a module that lies in a folder above that of the script; empty if none does.
+
+    The outermost frame of the traceback is that of the script.
+    """
+    script = re.search(r'^  File "(/[^"]+)"', traceback, re.MULTILINE)
+    path, top = Path(script[1] if script else ""), name.partition(".")[0]
+    for folder in list(path.parents)[1:_MOST_ANCESTORS]:
+        if (folder / f"{top}.py").is_file() or (folder / top / "__init__.py").is_file():
+            module = ".".join(path.relative_to(folder).with_suffix("").parts)
+            return _OWN_MODULE.format(name=name, folder=folder, module=module)
     return ""

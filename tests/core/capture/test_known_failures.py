@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from skyline.capture.child.sandbox.network_and_programs import REFUSED
@@ -55,6 +57,19 @@ def test_an_unknown_one_has_none() -> None:
 def test_a_missing_module_names_the_interpreter_that_lacks_it() -> None:
     advice = next_step("ModuleNotFoundError: No module named 'einops'", "/opt/env/bin/python")
     assert advice.startswith("/opt/env/bin/python has no module einops.")
+
+
+def test_a_missing_module_of_the_project_is_no_package_to_install(tmp_path: Path) -> None:
+    script = tmp_path / "project" / "examples" / "sort.py"
+    raised = f'Traceback (most recent call last):\n  File "{script}", line 3, in <module>\n'
+    missing = "ModuleNotFoundError: No module named 'pointers.models'"
+    assert "Install it" in next_step(missing, traceback=raised)
+    package = tmp_path / "project" / "pointers"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    advice = next_step(missing, traceback=raised)
+    assert f"its folder {tmp_path / 'project'} is not on Python's path" in advice
+    assert "skyline profile -m examples.sort." in advice
 
 
 @pytest.mark.parametrize(
