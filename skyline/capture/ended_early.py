@@ -105,7 +105,8 @@ _NO_INPUT = "A profiled script cannot read keyboard input: let it take this answ
 _NEXT_STEPS = {
     r"No space left on device": _MORE_ROOM,
     r"ModuleNotFoundError: No module named '(?P<name>[\w.]+)'": _NO_MODULE,
-    r"Torch not compiled with CUDA enabled|Found no NVIDIA driver|No CUDA GPUs are available": _NO_GPU,
+    r"Torch not compiled with CUDA enabled|Found no NVIDIA driver|No CUDA GPUs are available"
+    r"|No supported gpu backend found|on a CUDA device but torch\.cuda\.is_available\(\) is False": _NO_GPU,
     # Refused connections and unknown hosts in general do not match: they also occur if a rank does not find rank 0.
     # The message of a connection that Skyline refused already contains the next step.
     r"urlopen error(?!.*Skyline)|NameResolutionError(?!.*Skyline)|couldn't connect to 'https?://"

@@ -17,6 +17,11 @@ from skyline.capture.ended_early import next_step
         ("ModuleNotFoundError: No module named 'imageio.v3'", "no module imageio.v3"),
         ("OSError: [Errno 28] No space left on device: '/tmp/x'", "TMPDIR"),
         ("AssertionError: Torch not compiled with CUDA enabled", "--gpu h100"),
+        ("MisconfigurationException: No supported gpu backend found!", "--gpu h100"),
+        (
+            "RuntimeError: Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is False.",
+            "--gpu h100",
+        ),
         ("ValueError: environment variable RANK expected, but not set", "torchrun"),
         ("KeyError: 'LOCAL_RANK'", "skyline.profile.launcher"),
         (
