@@ -71,7 +71,8 @@ async def terminal_ui(script: Path, size: tuple[int, int], *, measured: bool) ->
             await pilot.pause(2.0)
             pictures[name] = _picture(app)
         await _until(pilot, "the code is as before", lambda: script.read_bytes() == before)
-        await _cancel(pilot, app)
+        await pilot.pause(6.0)
+        await _until(pilot, "the code is measured again", lambda: not app.query_one(Status).busy)
         await pilot.pause(6.0)
         await pilot.press("w", "home", "space")
         assert app.profile is not None

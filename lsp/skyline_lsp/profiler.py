@@ -219,8 +219,12 @@ class Profiler:
         self.server.refresh()
 
     def _early(self, state: ScriptState, profile: Profile) -> Prepared:
-        """Prepare a profile without its batch-size curve: the view's bars keep the previous curve."""
-        return prepare(with_carried_curve(profile, state.prepared.profile if state.prepared else None))
+        """Prepare a profile without its batch-size curve: the view's bars keep that of a run of the same code."""
+        for before in (state.prepared.profile if state.prepared else None, state.former):
+            carried = with_carried_curve(profile, before)
+            if carried is not profile:
+                return prepare(carried)
+        return prepare(profile)
 
     def _call(self, action: Callable[[], None]) -> None:
         """Run an action on the event loop from a worker thread. Does nothing once the loop is closed."""

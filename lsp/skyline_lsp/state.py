@@ -24,6 +24,7 @@ from skyline.source.settings_file import as_recorded, is_settings_file, same_set
 from skyline.source.text import SourceText
 from skyline.trace.batch_place import held_settings
 from skyline.trace.profile import Profile
+from skyline.trace.trial import batch_trials
 from skyline.watch.diary import with_reached_goal
 from skyline.whatif.question import Choice, CurvePoint, Estimate, Question
 from skyline_lsp.capture_job import CaptureJob
@@ -216,9 +217,14 @@ class ScriptState:
     estimates: OrderedDict[Question, Estimate] = field(default_factory=OrderedDict)
     curves: dict[tuple[Choice, ...], tuple[CurvePoint, ...]] = field(default_factory=dict)
     """Batch-size curves by the set of what-ifs that was requested."""
+    former: Profile | None = None
+    """The latest profile with a curve whose code differs from the current one's: an undo brings its code back."""
 
     def accept(self, prepared: Prepared) -> None:
         """Replace the current profile with a newer one."""
+        last = self.prepared.profile if self.prepared is not None else None
+        if last is not None and batch_trials(last.trials) and last.sources != prepared.profile.sources:
+            self.former = last
         self.prepared, self.error, self.stale = prepared, None, False
         self.estimates.clear()
         self.curves.clear()
@@ -226,6 +232,7 @@ class ScriptState:
     def clear(self) -> None:
         """Forget all results. The script is not measured again until the user asks for it."""
         self.prepared, self.error, self.stale, self.asked = None, None, False, False
+        self.former = None
         self.attempt.clear()
         self.estimates.clear()
         self.curves.clear()
