@@ -13,7 +13,6 @@ from skyline.capture.batch_in_force import UNKNOWN, BatchInForce, batch_in_force
 from skyline.capture.early_facts import micro_batches
 from skyline.capture.events import LoaderSeen, OptimizerSeen, Ready, RunFacts
 from skyline.capture.iteration import iteration_fact
-from skyline.capture.page_copies import copied_us_per_mb
 from skyline.capture.recording import ChildRecording, notes_on
 from skyline.capture.redactor import Redactor, secret_free
 from skyline.capture.request import CaptureRequest
@@ -131,13 +130,6 @@ class ScriptRun:
             names = ", ".join(f"{knob.name} = {knob.value} (line {knob.span.line})" for knob in hidden[:3])
             notes = (*notes, f"No batch of the run had the size that the source seems to set: {names}.")
         return replace(self, knobs=knobs, in_force=found, notes=notes)
-
-    def with_page_copies(self) -> ScriptRun:
-        """This run with the cost of memory that is shared with loader workers, if the script has a loader."""
-        environment = self.facts.environment
-        if not self.facts.loaders or environment.device.kind != "cpu":
-            return self
-        return replace(self, copied_us_per_mb=copied_us_per_mb(environment.intraop_threads))
 
     def _unnamed(self) -> Knob | None:
         """The one literal in the training loop that equals a first dimension of the model's inputs, if there is one."""

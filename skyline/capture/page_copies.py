@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+
+from skyline.capture.assemble import ScriptRun
 
 _PROGRAM = Path(__file__).parent / "child" / "page_copies.py"
 _TIMEOUT_S = 10.0
+
+
+def with_page_copies(run: ScriptRun) -> ScriptRun:
+    """The run with the cost of memory that is shared with loader workers, if the script has a loader."""
+    environment = run.facts.environment
+    if not run.facts.loaders or environment.device.kind != "cpu":
+        return run
+    return replace(run, copied_us_per_mb=copied_us_per_mb(environment.intraop_threads))
 
 
 def copied_us_per_mb(threads: int) -> float:

@@ -37,6 +37,7 @@ from skyline.capture.events import Ended, Ready
 from skyline.capture.held_run import HeldRun
 from skyline.capture.iteration import notes_on_cutting
 from skyline.capture.load_meter import LoadMeter
+from skyline.capture.page_copies import with_page_copies
 from skyline.capture.power import counter_of, measured
 from skyline.capture.process import Starter, start_fresh
 from skyline.capture.product_trials import product_trials
@@ -166,7 +167,7 @@ class CaptureSession:
             base = self._measure_base(held, self._launcher.find_knobs())
             with held.at_rest():
                 show("first", lambda: assemble(base.run, first=True))
-                base = replace(base, run=base.run.with_page_copies())
+                base = replace(base, run=with_page_copies(base.run))
             known = len(base.run.rows.rows)
             budget = TrialBudget(self._request.budget_s)
             step_s = base.run.rows.present_ms / 1e3

@@ -18,8 +18,7 @@ _COPIED = Constant(
 
 def copies_ms(profile: Profile) -> Interval:
     """The time in which the iteration after a fork copies the memory that it uses; 0 if the rate was not measured."""
-    whole_ms = profile.copied_us_per_mb * used_bytes(profile) / 1e9
-    return Interval(_COPIED.value, _COPIED.low, _COPIED.high).scaled(whole_ms)
+    return _COPIED.scaled(profile.copied_us_per_mb * used_bytes(profile) / 1e9)
 
 
 def used_bytes(profile: Profile) -> int:
