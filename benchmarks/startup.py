@@ -1,5 +1,9 @@
 """Times of short commands from start to end or first answer, compared with a bare interpreter.
 
+The profiles are made here: of two scripts in ``examples``, and a small one. A command about a profile is measured as
+the first one ("computed": the cache of reports is empty) and as a later one ("cached"), which is also the state after
+``skyline profile``.
+
 Every round runs all commands once, in changing order, so that a busy machine slows all of them equally. ``--before``
 names the checkout of an earlier version, whose commands then run in turns with these. The wall time depends on the load
 of the machine. The processor time of the process and its children is the cost of the command itself. ``--large`` adds a
@@ -28,7 +32,10 @@ from terminal import Terminal
 from skyline.interval import median
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-_PROFILE = REPOSITORY / "tests" / "data" / "linear.profile.json.gz"
+_SMALL_PROFILE = REPOSITORY / "tests" / "data" / "linear.profile.json.gz"
+_PROFILED = ("image_classifier.py", "small_gpt.py")
+"""The scripts in ``examples`` whose profiles are measured, too."""
+_CACHE = "cache"
 _TRACE = "hta_v100_resnet50_ddp1.json.gz"
 _ENLARGE = """
 import sys
@@ -78,6 +85,28 @@ def ended(*words: str) -> Callable[[Path, dict[str, str]], Cost]:
             words, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
         )
         return _waited(process, began, 0)
+
+    return measure
+
+
+def computed(*words: str) -> Callable[[Path, dict[str, str]], Cost]:
+    """Like ``ended``, with an empty cache of reports."""
+    run = ended(*words)
+
+    def measure(folder: Path, environment: dict[str, str]) -> Cost:
+        shutil.rmtree(Path(environment["XDG_CACHE_HOME"]) / "skyline" / "reports", ignore_errors=True)
+        return run(folder, environment)
+
+    return measure
+
+
+def cached(*words: str) -> Callable[[Path, dict[str, str]], Cost]:
+    """Like ``ended``, for the second of two equal commands."""
+    run = ended(*words)
+
+    def measure(folder: Path, environment: dict[str, str]) -> Cost:
+        run(folder, environment)
+        return run(folder, environment)
 
     return measure
 
@@ -168,7 +197,21 @@ def _waited(process: subprocess.Popen[bytes], began: float, status: int) -> Cost
     return Cost(wall_s, used.ru_utime + used.ru_stime, used.ru_maxrss << 10)
 
 
-def cases(profile: Path, traces: Sequence[tuple[str, Path, float]]) -> list[Case]:
+def about_profile(name: str, profile: Path) -> list[Case]:
+    """The commands about one saved profile."""
+    commands = (("show",), ("whatif",), ("whatif", "batch_size=48"))
+    return [
+        Case(
+            f"skyline {' '.join(words)}, {name}, {state}",
+            0.4,
+            measure(*_COMMAND, words[0], str(profile), *words[1:]),
+        )
+        for words in commands
+        for state, measure in (("computed", computed), ("cached", cached))
+    ]
+
+
+def cases(profiles: Sequence[tuple[str, Path]], traces: Sequence[tuple[str, Path, float]]) -> list[Case]:
     """All commands in the order of the page."""
     skyline = _COMMAND
     found = [
@@ -179,8 +222,7 @@ def cases(profile: Path, traces: Sequence[tuple[str, Path, float]]) -> list[Case
             ended(sys.executable, "-c", "import numpy, msgspec, rich.console"),
         ),
         Case("skyline --help", 0.06, ended(*skyline, "--help")),
-        Case("skyline show, a profile", 0.4, ended(*skyline, "show", str(profile))),
-        Case("skyline whatif, a profile", 0.4, ended(*skyline, "whatif", str(profile))),
+        *(case for name, profile in profiles for case in about_profile(name, profile)),
         Case("skyline lsp, initialize", 0.3, initialized),
         Case("skyline lsp, the next request", None, asked),
         Case("skyline tui, first frame", 0.5, painted),
@@ -192,6 +234,27 @@ def cases(profile: Path, traces: Sequence[tuple[str, Path, float]]) -> list[Case
             for command in ("show", "whatif")
         ]
     return found
+
+
+def made(folder: Path) -> list[tuple[str, Path]]:
+    """The profiles to measure, by name, with their sizes: one small, and those of two scripts, profiled now."""
+    small = folder / _SMALL_PROFILE.name
+    shutil.copy(_SMALL_PROFILE, small)
+    paths = {"a small script": small}
+    for name in _PROFILED:
+        script = folder / "examples" / name
+        script.parent.mkdir(exist_ok=True)
+        shutil.copy(REPOSITORY / "examples" / name, script)
+        environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache-of-profiling")}
+        subprocess.run(
+            [*_COMMAND, "profile", "--quiet", script.name],
+            cwd=script.parent,
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            check=True,
+        )
+        (paths[name],) = (script.parent / ".skyline").glob(f"{script.stem}-*.profile.json.gz")
+    return [(f"{name} ({path.stat().st_size >> 10} kB)", path) for name, path in paths.items()]
 
 
 def measured(chosen: Sequence[Case], folder: Path, rounds: int, before: Path | None) -> list[Row]:
@@ -214,7 +277,7 @@ def _environment(folder: Path, checkout: Path | None) -> dict[str, str]:
         **os.environ,
         "OMP_NUM_THREADS": "1",
         "SKYLINE_DATA_DIR": str(folder / "data"),
-        "XDG_CACHE_HOME": str(folder / ("cache-before" if checkout else "cache")),
+        "XDG_CACHE_HOME": str(folder / (f"{_CACHE}-before" if checkout else _CACHE)),
         # As for an installed package, modules are compiled once, whatever the setting of this machine.
         "PYTHONPYCACHEPREFIX": str(folder / "bytecode"),
         "PYTHONDONTWRITEBYTECODE": "",
@@ -246,7 +309,9 @@ def page(rows: Sequence[Row]) -> str:
     return (
         "Medians, with the least and the largest of the rounds. The goals are for the wall time of a machine without "
         "other work; the processor time is the least that such a machine needs. A first round, which is not counted, "
-        "fills the caches: of compiled modules and loops, and of the server's answers to `initialize`.\n\n"
+        "fills the caches: of compiled modules and loops, and of the server's answers to `initialize`. A command about "
+        'a profile is "computed" with an empty cache of reports, and "cached" after the same command or after '
+        "`skyline profile`.\n\n"
         f"{table(head, cells)}"
     )
 
@@ -264,7 +329,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--traces", type=Path, help="folder of PyTorch profiler traces")
     parser.add_argument("--large", action="store_true", help="a trace of 1 GB, too")
-    parser.add_argument("--profile", type=Path, default=_PROFILE, help="a saved profile")
+    parser.add_argument("--profile", type=Path, action="append", help="a saved profile (default: made here)")
     parser.add_argument("--rounds", type=int, default=_ROUNDS)
     parser.add_argument("--before", type=Path, help="checkout of an earlier version, measured in turns")
     parser.add_argument("--only", nargs="+", metavar="WORD", help="commands whose names contain one of these")
@@ -285,11 +350,12 @@ def main() -> int:
                 check=True,
             )
             traces.append((words, path, goal_s))
-        profile = folder / options.profile.name
-        shutil.copy(options.profile, profile)
+        profiles = (
+            [(path.name, path.resolve()) for path in options.profile] if options.profile else made(folder)
+        )
         chosen = [
             case
-            for case in cases(profile, traces)
+            for case in cases(profiles, traces)
             if not options.only or any(word in case.name for word in options.only)
         ]
         rows = measured(chosen, folder, options.rounds, options.before and options.before.resolve())

@@ -22,10 +22,10 @@ from skyline.lazy_dataclass import dataclass
 if TYPE_CHECKING:
     from types import FrameType
 
-    from skyline.analysis.analyse import Analysis
     from skyline.capture.process import Starter
     from skyline.capture.request import CaptureRequest
     from skyline.launchers.launch import Launch
+    from skyline.report.report_cache import CachedReport
     from skyline.trace.profile import Profile
 
 
@@ -297,27 +297,27 @@ class SavedFiles:
     html: Path | None
 
 
-def save(
-    profile: Profile, options: argparse.Namespace, analysis: Analysis | None = None
-) -> SavedFiles | None:
-    """Save as the options request. With an analysis, also write the page. Returns None if saving is switched off."""
+def save(profile: Profile, options: argparse.Namespace) -> SavedFiles | None:
+    """Save as the options request. Returns None if saving is switched off."""
     if getattr(options, "no_save", False):
         return None
     from skyline.trace import store
 
     directory = getattr(options, "output_dir", None)
-    path = store.save(profile, Path(directory) if directory else None)
-    if analysis is None:
-        return SavedFiles(path, None)
+    return SavedFiles(store.save(profile, Path(directory) if directory else None), None)
+
+
+def with_page(saved: SavedFiles, profile: Profile, found: CachedReport) -> SavedFiles:
+    """Write the page of a saved profile. Without it, a remark says why it is missing."""
     from skyline.report import html
 
-    page = page_path(path)
+    page = page_path(saved.profile)
     try:
-        write_whole(page, html.render(analysis).encode("utf-8"))
+        write_whole(page, html.render(found.report, found.answers, profile.sources).encode("utf-8"))
     except UsageError as error:
         say(f"skyline: the page was not written: {error.message}")
-        return SavedFiles(path, None)
-    return SavedFiles(path, page)
+        return saved
+    return SavedFiles(saved.profile, page)
 
 
 def page_path(saved: Path) -> Path:

@@ -13,10 +13,12 @@ from skyline.cli.capture_options import (
     run_capture,
     save,
     terminable,
+    with_page,
 )
 from skyline.cli.command_line import parser, read_launch, say_misplaced, split_at_script, without
 from skyline.cli.project import fill_in, host_in_force
 from skyline.cli.streams import deliver, say
+from skyline.cli.subject import changed_sources
 from skyline.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -105,27 +107,33 @@ def run(arguments: Sequence[str]) -> int:
         measured = run_capture(script, launch.arguments, options)
     keeps = not (options.replace or options.no_save or options.output_dir)
     profile = (kept_instead(measured) if keeps else None) or measured
-    from skyline.analysis.analyse import analyse
-    from skyline.report.build import profile_report, whatif_report
-    from skyline.report.pages.profile import SavedPlaces, profile_page
-
-    analysis = analyse(profile)
-    report = profile_report(analysis)
     saved, unsaved = None, None
     try:
         if profile is measured:
-            saved = save(profile, options, analysis)
+            saved = save(profile, options)
         else:
             store.save(measured, aside=True)
     except UsageError as error:
         # Show the measurement although it could not be saved.
         unsaved = error
+    from skyline.analysis.analyse import analyse
+    from skyline.cli.saved_report import keep
+    from skyline.report.build import profile_report, whatif_report
+    from skyline.report.pages.profile import SavedPlaces, profile_page
+    from skyline.report.report_cache import CachedReport
+
+    analysis = analyse(profile)
+    found = CachedReport(profile_report(analysis), whatif_report(analysis), changed_sources(profile))
+    if saved is not None:
+        saved = with_page(saved, profile, found)
     places = SavedPlaces(saved.profile, saved.html) if saved else None
     deliver(
-        report,
-        lambda: profile_page(report, whatif_report(analysis, None), base=Path.cwd(), saved=places),
+        found.report,
+        lambda: profile_page(found.report, found.answers, base=Path.cwd(), saved=places),
         options.json,
     )
+    if saved is not None:
+        keep(saved.profile, profile, found)
     if unsaved is not None:
         raise unsaved
     return int(ExitCode.OK)

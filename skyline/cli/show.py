@@ -10,7 +10,7 @@ from skyline.cli import traced
 from skyline.cli.capture_options import page_path
 from skyline.cli.command_line import parser
 from skyline.cli.streams import deliver, encoded, say, write_data
-from skyline.cli.subject import changed_sources, saved_profile
+from skyline.cli.subject import saved_path, saved_profile
 from skyline.errors import ExitCode
 from skyline.trace.kineto.container import is_trace
 from skyline.uncollected import uncollected
@@ -46,17 +46,14 @@ def run(arguments: Sequence[str]) -> int:
     options = make_parser().parse_args(arguments)
     if options.source is not None and is_trace(options.source):
         return traced.show(options.source, options)
-    subject = saved_profile(options.source)
-    changed = changed_sources(subject.profile)
-    if changed:
-        names = ", ".join(Path(path).name for path in changed)
+    from skyline.cli.saved_report import reported
+
+    path = saved_path(options.source)
+    shown = reported(options.source, path)
+    if shown.changed:
+        names = ", ".join(Path(one).name for one in shown.changed)
         say(f"skyline: changed since this profile was made: {names}")
-
-    from skyline.analysis.analyse import analyse
-    from skyline.report.build import profile_report, whatif_report
-
-    analysis = analyse(subject.profile)
-    report = profile_report(analysis)
+    report = shown.report
     if options.line is not None:
         from skyline.report.pages.lines import find_line, line_page
 
@@ -65,10 +62,10 @@ def run(arguments: Sequence[str]) -> int:
     if options.format == "text":
         from skyline.report.pages.profile import SavedPlaces, profile_page
 
-        places = SavedPlaces(subject.path, _page_beside(subject.path))
+        places = SavedPlaces(path, _page_beside(path))
         deliver(
             report,
-            lambda: profile_page(report, whatif_report(analysis, None), base=Path.cwd(), saved=places),
+            lambda: profile_page(report, shown.answers, base=Path.cwd(), saved=places),
             options.json,
         )
         return int(ExitCode.OK)
@@ -77,15 +74,14 @@ def run(arguments: Sequence[str]) -> int:
     if options.format == "html":
         from skyline.report import html
 
-        write_data("-", html.render(analysis).encode("utf-8"))
+        sources = saved_profile(options.source).profile.sources
+        write_data("-", html.render(report, shown.answers, sources).encode("utf-8"))
     elif options.json != "-":
         write_data("-", encoded(report))
     return int(ExitCode.OK)
 
 
-def _page_beside(saved: Path | None) -> Path | None:
+def _page_beside(saved: Path) -> Path | None:
     """The HTML page that was written with a profile, if it still exists."""
-    if saved is None:
-        return None
     page = page_path(saved)
     return page if page.exists() else None

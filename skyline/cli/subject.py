@@ -36,17 +36,26 @@ def saved_profile(name: str | None) -> LoadedProfile:
     """The profile in a file or the latest of a script. Without a name, the latest profile of this folder."""
     from skyline.trace import store
 
-    if name is None:
+    path = saved_path(name)
+    script = None if name is None or path == Path(name) else Path(name)
+    return LoadedProfile(store.load(path, script), path)
+
+
+def saved_path(name: str | None) -> Path:
+    """The file of ``saved_profile``. Raises UsageError if there is none."""
+    path = Path(name) if name is not None else None
+    if path is not None and not is_script(path):
+        return path
+    from skyline.trace import store
+
+    if path is None:
         return _latest_here()
-    path = Path(name)
-    if not is_script(path):
-        return LoadedProfile(store.load(path), path)
     found = store.latest(path)
     if found is None:
         raise UsageError(
             f"There is no saved profile of {name}", hint=f"Make one with: skyline profile {name}"
         )
-    return LoadedProfile(store.load(found, path), found)
+    return found
 
 
 def subject_of(source: str, arguments: tuple[str, ...] | None, options: argparse.Namespace) -> LoadedProfile:
@@ -248,7 +257,7 @@ def _module_of(path: Path, script: Path) -> str:
     return profile.module if same else ""
 
 
-def _latest_here() -> LoadedProfile:
+def _latest_here() -> Path:
     from skyline.trace import store
 
     found = store.profiles_in(Path.cwd() / store.FOLDER)
@@ -256,5 +265,4 @@ def _latest_here() -> LoadedProfile:
         raise UsageError(
             "There is no saved profile in this folder", hint="Make one with: skyline profile SCRIPT"
         )
-    newest = max(found, key=lambda path: path.stat().st_mtime)
-    return LoadedProfile(store.load(newest), newest)
+    return max(found, key=lambda path: path.stat().st_mtime)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from skyline.analysis.best import Constraints
     from skyline.ledger.ledger import LedgerEntry
     from skyline.report.document import Document
+    from skyline.report.report_cache import CachedReport, ReportCache
     from skyline.trace.profile import Profile
     from skyline.whatif.question import Question
 
@@ -73,16 +74,58 @@ def run(arguments: Sequence[str]) -> int:
     question = parse_question(options.names) if options.names else None
     constraints = constraints_from(options)
 
+    answered = _answered(Path(options.source), script_arguments, question, constraints, options)
+    answer = answered.answers
+    from skyline.report.basis import basis_parts, command_line, headline
+    from skyline.report.pages.whatifs import whatifs_page
+    from skyline.report.place import short_path
+
+    def page() -> Document:
+        report = answered.report
+        lines = (f"{command_line(report)}: {headline(report)}", " · ".join(basis_parts(report)))
+        # The commands on the page take the script, not its profile.
+        script = options.source if is_script(Path(options.source)) else short_path(report.script, Path.cwd())
+        return whatifs_page(answer, subject=lines, script=script, detail=question is not None)
+
+    deliver(answer, page, options.json)
+    return int(ExitCode.OK)
+
+
+def _answered(
+    source: Path,
+    script_arguments: tuple[str, ...] | None,
+    question: Question | None,
+    constraints: Constraints | None,
+    options: argparse.Namespace,
+) -> CachedReport:
+    """The head of the report and the answers, from the cache if the profile was asked the same before."""
+    from skyline.cli.saved_report import answers_cache, files_of_answers
+
+    script = source if is_script(source) else None
+    cache: ReportCache | None = None
+    if script is None and script_arguments is None and constraints is None:
+        cache = answers_cache(source, None, question)
+        if (known := cache.load()) is not None:
+            return known
     subject = subject_of(options.source, script_arguments, options)
-    return _answered(subject.profile, question, constraints, options)
+    if script is not None and subject.path is not None and constraints is None:
+        cache = answers_cache(subject.path, script, question)
+        if (known := cache.load()) is not None:
+            return known
+    found, is_complete = _computed(subject.profile, question, constraints, options)
+    if cache is not None and is_complete:
+        cache.keep(found, files_of_answers(subject.profile))
+    return found
 
 
 @uncollected(last=True)
-def _answered(
+def _computed(
     profile: Profile, question: Question | None, constraints: Constraints | None, options: argparse.Namespace
-) -> int:
+) -> tuple[CachedReport, bool]:
+    """The head of the report and the answers; False if the ledger of earlier predictions could not be read."""
     from skyline.analysis.analyse import analyse
     from skyline.report.build import best_report, head_report, whatif_report, with_ledger
+    from skyline.report.report_cache import CachedReport
     from skyline.whatif.question import BATCH_SIZE
 
     if question is None or any(choice.name == BATCH_SIZE for choice in question.all_choices):
@@ -100,28 +143,17 @@ def _answered(
         for problem in problems():
             say(f"skyline: {problem}", quiet=options.quiet)
     earlier: tuple[LedgerEntry, ...] = ()
+    is_complete = True
     try:
         earlier = Ledger().entries()
     except LedgerUnusable as error:
         say(f"skyline: {error.message}", quiet=options.quiet)
+        is_complete = False
     analysis = analysis.with_range_factors(range_factors(earlier, Conditions.of(analysis.profile)))
     answer = whatif_report(analysis, question)
     if constraints is not None:
         answer = replace(answer, best=best_report(analysis, constraints))
-    answer = with_ledger(answer, analysis, earlier)
-    from skyline.report.basis import basis_parts, command_line, headline
-    from skyline.report.pages.whatifs import whatifs_page
-    from skyline.report.place import short_path
-
-    def page() -> Document:
-        report = head_report(analysis)
-        lines = (f"{command_line(report)}: {headline(report)}", " · ".join(basis_parts(report)))
-        # The commands on the page take the script, not its profile.
-        script = options.source if is_script(Path(options.source)) else short_path(report.script, Path.cwd())
-        return whatifs_page(answer, subject=lines, script=script, detail=question is not None)
-
-    deliver(answer, page, options.json)
-    return int(ExitCode.OK)
+    return CachedReport(head_report(analysis), with_ledger(answer, analysis, earlier)), is_complete
 
 
 def _known(gpu: str) -> str:

@@ -9,12 +9,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from skyline.graph.column import coded
 from skyline.graph.graph import Cause, Dependency, Graph, Structure
 from skyline.graph.merging import coalesce
 from skyline.graph.rules.constants import LaunchConstants
 from skyline.graph.rules.names import launches_graph, makes_stream_wait, waits_for_all, waits_for_gpu
 from skyline.graph.rules.stream_wait import StreamWork, stream_waits
-from skyline.graph.task import Task, TaskKind, work_class
+from skyline.graph.task import KIND, PHASE, WORK, TaskKind, Tasks, work_class
 from skyline.interval import median
 from skyline.trace.record import ON_DEVICE, Record, RecordKind, Trace
 
@@ -31,6 +32,10 @@ _TURNAROUND_LIMIT_US = 10.0
 
 def main_lane(trace: Trace) -> str:
     """The lane of the script's own thread: the CPU lane with the most recorded time."""
+    if len(lanes := {record.lane for record in trace.records}) == 1:
+        if any(record.kind not in ON_DEVICE for record in trace.records):
+            return lanes.pop()
+        return "main"
     busy: Counter[str] = Counter()
     for record in trace.records:
         if record.kind not in ON_DEVICE:
@@ -61,42 +66,31 @@ class _GraphBuilder:
 
     trace: Trace
     main: str
-    tasks: list[Task] = field(default_factory=list[Task])
+    records: list[Record] = field(default_factory=list[Record])
+    """The record that each task begins with."""
+    origins: list[int] = field(default_factory=list[int])
+    kinds: list[TaskKind] = field(default_factory=list[TaskKind])
     durations: list[float] = field(default_factory=list[float])
     gaps: list[float] = field(default_factory=list[float])
-    records: list[Record] = field(default_factory=list[Record])
+    recording_us: list[float] = field(default_factory=list[float])
     last_on_lane: dict[str, int] = field(default_factory=dict[str, int])
 
     def add(self, row: int, record: Record) -> None:
         before = self.last_on_lane.get(record.lane)
+        duration, gap = record.duration_us, 0.0
         if record.kind is RecordKind.PYTHON:
-            if before is not None and _continues(self.tasks[before], record):
+            if before is not None and _continues(self.records[before], record):
                 self.gaps[before] += record.duration_us
-                merged = self.tasks[before]
-                self.tasks[before] = replace(merged, recording_us=merged.recording_us + record.recording_us)
+                self.recording_us[before] += record.recording_us
                 return
             duration, gap = 0.0, record.duration_us
-        else:
-            duration, gap = record.duration_us, 0.0
-        self.last_on_lane[record.lane] = len(self.tasks)
-        self.tasks.append(
-            Task(
-                record.name,
-                _KINDS.get(record.kind, TaskKind.CPU),
-                work_class(record.name),
-                record.lane,
-                record.phase,
-                record.iteration,
-                record.line,
-                record.call_line,
-                record.module,
-                recording_us=record.recording_us,
-                origin=row,
-            )
-        )
+        self.last_on_lane[record.lane] = len(self.records)
+        self.records.append(record)
+        self.origins.append(row)
+        self.kinds.append(_KINDS.get(record.kind, TaskKind.CPU))
         self.durations.append(duration)
         self.gaps.append(gap)
-        self.records.append(record)
+        self.recording_us.append(record.recording_us)
 
     def graph(self) -> Graph:
         """Tasks and dependencies, with launches distinguished from synchronising calls."""
@@ -118,7 +112,27 @@ class _GraphBuilder:
         return Graph(self._structure(dependencies), self.durations, self.gaps)
 
     def _structure(self, dependencies: Sequence[Dependency]) -> Structure:
-        return Structure(self.tasks, dependencies, self.trace.modules, self.trace.lines)
+        records = self.records
+        names, name = coded([record.name for record in records])
+        lanes, lane = coded([record.lane for record in records])
+        works = np.array([WORK[work_class(one)] for one in names], np.uint8)
+        tasks = Tasks.columns(
+            len(records),
+            names,
+            lanes,
+            name=name,
+            lane=lane,
+            kind=[KIND[kind] for kind in self.kinds],
+            work=works[name],
+            phase=[PHASE[record.phase] for record in records],
+            iteration=[record.iteration for record in records],
+            line=[record.line for record in records],
+            call_line=[record.call_line for record in records],
+            module=[record.module for record in records],
+            recording_us=self.recording_us,
+            origin=self.origins,
+        )
+        return Structure(tasks, dependencies, self.trace.modules, self.trace.lines)
 
     def _launched_by(self, device: Sequence[int]) -> dict[int, int]:
         """The recorded call that launched each kernel or copy."""
@@ -238,7 +252,7 @@ class _GraphBuilder:
 
     def _backlog(self, kernels: Sequence[int]) -> list[Dependency]:
         """Work launched before the recording keeps its start as an offset from the main thread's first task."""
-        first = next((index for index, task in enumerate(self.tasks) if task.lane == self.main), None)
+        first = next((index for index, record in enumerate(self.records) if record.lane == self.main), None)
         if first is None:
             return []
         origin = self.records[first].start_us
@@ -261,7 +275,7 @@ class _GraphBuilder:
         reached: dict[str, float] = {}
         for index, record in enumerate(self.records):
             if record.lane == self.main:
-                if self.tasks[index].kind is not TaskKind.SYNC:
+                if self.kinds[index] is not TaskKind.SYNC:
                     point = index
             elif record.kind not in ON_DEVICE:
                 paused = record.start_us > reached.get(record.lane, 0.0) + _PAUSE_US
@@ -318,7 +332,12 @@ class _GraphBuilder:
         """The call keeps the time before the copy; the next task on its lane waits for the copy."""
         self.durations[call] = max(0.0, self.records[copy].start_us - self.records[call].start_us)
         following = next(
-            (i for i in range(call + 1, len(self.tasks)) if self.tasks[i].lane == self.tasks[call].lane), None
+            (
+                i
+                for i in range(call + 1, len(self.records))
+                if self.records[i].lane == self.records[call].lane
+            ),
+            None,
         )
         if following is None:
             return []
@@ -345,7 +364,7 @@ class _GraphBuilder:
         return turnaround
 
     def _retype(self, index: int, kind: TaskKind) -> None:
-        self.tasks[index] = replace(self.tasks[index], kind=kind)
+        self.kinds[index] = kind
 
 
 _KINDS = {
@@ -355,10 +374,10 @@ _KINDS = {
 }
 
 
-def _continues(task: Task, record: Record) -> bool:
+def _continues(begun: Record, record: Record) -> bool:
     return (
-        task.phase is record.phase
-        and task.line == record.line
-        and task.iteration == record.iteration
-        and task.kind is not TaskKind.DATA
+        begun.phase is record.phase
+        and begun.line == record.line
+        and begun.iteration == record.iteration
+        and begun.kind is not RecordKind.DATA
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 
 from skyline.graph.build import main_lane
@@ -60,7 +61,7 @@ def is_split(record: Record, trace: Trace, larger: float = 1.0) -> bool:
 
     ``larger`` is the size of the work relative to the recording, for a batch of another size.
     """
-    if record.kind is not RecordKind.OPERATOR or any(name in record.name for name in _ONE_BY_ONE):
+    if record.kind is not RecordKind.OPERATOR or _runs_one_by_one(record.name):
         return False
     flops = record.flops
     if record.shape >= 0:
@@ -69,6 +70,11 @@ def is_split(record: Record, trace: Trace, larger: float = 1.0) -> bool:
         if not flops:
             return _in_large_tensors(shape, _GRAIN / larger) >= 0.5
     return flops * larger >= _PRODUCT_FLOPS if flops else record.duration_us * larger >= _SPLIT_FROM_US
+
+
+@lru_cache(maxsize=1 << 12)
+def _runs_one_by_one(name: str) -> bool:
+    return any(part in name for part in _ONE_BY_ONE)
 
 
 def _in_large_tensors(shape: OperatorShape, grain: float) -> float:

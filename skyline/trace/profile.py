@@ -274,8 +274,9 @@ def _check_fields(rows: Sequence[Any], at: str) -> None:
 
 
 def _check_values(values: Sequence[Any], name: str, at: str) -> None:
-    for kind in set(map(type, values)):
-        alike = values if len(values) == 1 else [value for value in values if type(value) is kind]
+    kinds = set(map(type, values))
+    for kind in kinds:
+        alike = values if len(kinds) == 1 else [value for value in values if type(value) is kind]
         if is_dataclass(kind):
             _check_fields(alike, at)
         elif issubclass(kind, tuple):

@@ -30,7 +30,8 @@ def baseline(profile: Profile) -> Subject:
     tried = tried_iterations(profile)
     measured_on_gpu = said is None and bool(ON_GPU[recorded.tasks.kind].any())
     running = one_iteration_ahead(recorded, lane) if measured_on_gpu else recorded
-    quiet = coalesce(settled(running, tried))
+    uncalibrated = settled(running, tried)
+    quiet = coalesce(uncalibrated)
     host = OwnHost()
     if measured_on_gpu:
         host = own_host(profile, coalesce(settled(recorded, tried)), quiet, lane)
@@ -63,6 +64,7 @@ def baseline(profile: Profile) -> Subject:
         peak=peak,
         batch_tensors=_batch_tensors(profile),
         billed_us=billed,
+        uncalibrated=uncalibrated,
         tried=tried,
         host=host,
     )

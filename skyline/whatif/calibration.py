@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from math import exp, log
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from skyline.graph.column import Indices, Times, sums
 from skyline.graph.graph import Graph, scale
@@ -222,14 +224,23 @@ def steadied(graph: Graph) -> Graph:
 def _alike(graph: Graph) -> Indices:
     """The number of the comparison group of each task."""
     tasks = graph.tasks
-    columns = np.stack([tasks.name, tasks.module, tasks.phase, tasks.lane, tasks.iteration])
-    _, of_iteration = np.unique(columns, axis=1, return_inverse=True)
+    kinds = _groups(tasks.name, tasks.module, tasks.phase, tasks.lane)
+    of_iteration = _groups(kinds, tasks.iteration)
     place = np.empty(len(graph), np.int64)
     order = np.argsort(of_iteration, kind="stable")
     _, first, counts = np.unique(of_iteration[order], return_index=True, return_counts=True)
     place[order] = np.arange(len(graph)) - np.repeat(first, counts)
-    _, group = np.unique(np.vstack([columns[:-1], place]), axis=1, return_inverse=True)
-    return group
+    return _groups(kinds, place)
+
+
+def _groups(*columns: npt.NDArray[Any]) -> Indices:
+    """The number of the group of each row; rows of a group agree in all columns."""
+    numbers = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        lowest = int(column.min(initial=0))
+        width = int(column.max(initial=0)) - lowest + 1
+        _, numbers = np.unique(numbers * width + (column.astype(np.int64) - lowest), return_inverse=True)
+    return numbers
 
 
 def _settled(times_us: Times, group: Indices) -> Times:

@@ -9,10 +9,9 @@ from functools import cached_property
 
 import numpy as np
 
-from skyline.graph.build import build, main_lane
+from skyline.graph.build import main_lane
 from skyline.graph.column import Flags, Indices, Times
 from skyline.graph.graph import Graph
-from skyline.graph.launching import one_iteration_ahead
 from skyline.graph.task import Part
 from skyline.graph.threads import ThreadUse, thread_use
 from skyline.interval import Interval, median
@@ -27,7 +26,7 @@ from skyline.trace.profile import Profile
 from skyline.trace.record import OperatorShape, Phase, PhaseTimes, Record, RecordKind, Trace
 from skyline.units import format_share
 from skyline.whatif.blocks import open_blocks
-from skyline.whatif.calibration import REPETITIONS, OwnHost, calibrated, settled
+from skyline.whatif.calibration import REPETITIONS, OwnHost, calibrated
 from skyline.whatif.constant import EXAMPLES, Constant
 from skyline.whatif.cost.tried_iterations import TriedIterations
 from skyline.whatif.recording import Recording
@@ -243,6 +242,8 @@ class Subject:
     """The host's own time, which the graphs contain, and the range by which it may be faster or slower."""
     range_factors: Mapping[str, float] = field(default_factory=dict[str, float])
     """The factor for modelled ranges by what-if or combination, from earlier verifications on this machine."""
+    uncalibrated: Graph | None = field(default=None, repr=False)
+    """The recorded graph of a profile with a task for each operator, without delays; None for a trace."""
     tried: TriedIterations | None = None
     """Times of the recorded operators in other number formats and thread counts; None if none were tried."""
 
@@ -387,13 +388,9 @@ class Subject:
     @cached_property
     def operators(self) -> Graph:
         """The graph with a task for each operator, calibrated like the others."""
-        if self.profile is None:
+        if self.uncalibrated is None:
             return self.graph
-        recorded = build(self.profile.trace, merged=False)
-        if self.runs_ahead:
-            recorded = one_iteration_ahead(recorded, self.lane)
-        quiet = settled(recorded, self.tried)
-        own = self.host.applied(quiet, self.lane)
+        own = self.host.applied(self.uncalibrated, self.lane)
         return calibrated(own, self.lane, self.parts_ms, self.iteration_ms, ahead=self.runs_ahead)
 
     @cached_property

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import field
 
@@ -163,7 +162,7 @@ def tried_iterations(profile: Profile) -> TriedIterations | None:
     found = _by_place(own, threads) if own else {}
     if len(found) < 2:
         return None
-    places = _places_of_records(profile.trace)
+    places = _RecordPlaces.of(profile.trace)
     codes = {name: code for code, name in enumerate(dict.fromkeys(one.name for one in profile.trace.records))}
     return TriedIterations(
         threads,
@@ -231,12 +230,9 @@ def _by_place(trials: Sequence[Trial], threads: int) -> dict[ExecutionKey, dict[
 
 
 def _by_record(
-    found: dict[ExecutionKey, dict[_Place, float]], places: Sequence[_Place | None]
+    found: dict[ExecutionKey, dict[_Place, float]], places: _RecordPlaces
 ) -> dict[ExecutionKey, Times]:
-    return {
-        config: np.array([times.get(place, np.nan) if place else np.nan for place in places])
-        for config, times in found.items()
-    }
+    return {config: places.times_us(times) for config, times in found.items()}
 
 
 def _between(tried: dict[float, Times], larger: float) -> Times:
@@ -276,28 +272,47 @@ def _beside(standing: dict[_Place, float], trial: Trial) -> dict[_Place, float] 
 
 
 def _places(keys: Iterable[tuple[Phase, str, str]]) -> list[_Place]:
-    seen: Counter[tuple[Phase, str, str]] = Counter()
+    seen: dict[tuple[Phase, str, str], int] = {}
     found: list[_Place] = []
     for key in keys:
-        found.append((*key, seen[key]))
-        seen[key] += 1
+        number = seen.get(key, 0)
+        found.append((*key, number))
+        seen[key] = number + 1
     return found
 
 
-def _places_of_records(trace: Trace) -> list[_Place | None]:
-    """The place of each record in its iteration; None for Python, and for the work of other threads."""
-    lane = main_lane(trace)
-    found: list[_Place | None] = [None] * len(trace.records)
-    rows: dict[int, list[int]] = {}
-    for row in sorted(range(len(trace.records)), key=lambda row: trace.records[row].start_us):
-        record = trace.records[row]
-        if record.lane == lane and record.kind is not RecordKind.PYTHON:
-            rows.setdefault(record.iteration, []).append(row)
-    for of_iteration in rows.values():
-        records = [trace.records[row] for row in of_iteration]
-        keys = (
-            (one.phase, trace.modules[one.module] if one.module >= 0 else "", one.name) for one in records
-        )
-        for row, place in zip(of_iteration, _places(keys), strict=True):
-            found[row] = place
-    return found
+@dataclass(frozen=True, slots=True)
+class _RecordPlaces:
+    """The place of each record in its iteration, as a number; -1 for Python, and for the work of other threads."""
+
+    numbers: dict[_Place, int]
+    of_record: Indices
+
+    @classmethod
+    def of(cls, trace: Trace) -> _RecordPlaces:
+        """The places of the records of a trace."""
+        lane = main_lane(trace)
+        rows: dict[int, list[int]] = {}
+        for row in sorted(range(len(trace.records)), key=lambda row: trace.records[row].start_us):
+            record = trace.records[row]
+            if record.lane == lane and record.kind is not RecordKind.PYTHON:
+                rows.setdefault(record.iteration, []).append(row)
+        numbers: dict[_Place, int] = {}
+        found = np.full(len(trace.records), -1, np.int64)
+        for of_iteration in rows.values():
+            records = [trace.records[row] for row in of_iteration]
+            keys = (
+                (one.phase, trace.modules[one.module] if one.module >= 0 else "", one.name) for one in records
+            )
+            found[of_iteration] = [numbers.setdefault(place, len(numbers)) for place in _places(keys)]
+        return cls(numbers, found)
+
+    def times_us(self, by_place: dict[_Place, float]) -> Times:
+        """The time of each record from the times of places; NaN if unknown."""
+        # The last element is that of records without a place, whose number is -1.
+        times = np.full(len(self.numbers) + 1, np.nan)
+        for place, us in by_place.items():
+            number = self.numbers.get(place)
+            if number is not None:
+                times[number] = us
+        return times[self.of_record]

@@ -18,7 +18,7 @@ from skyline.whatif.base import Provenance
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.numerics.cpu_narrowing import python_factors
 from skyline.whatif.composition import compose
-from skyline.whatif.cost.tried_iterations import _places_of_records, tried_iterations
+from skyline.whatif.cost.tried_iterations import _RecordPlaces, tried_iterations
 from skyline.whatif.question import Choice
 
 OPERATOR = RecordKind.OPERATOR
@@ -183,7 +183,8 @@ def test_python_under_autocast_takes_what_it_took_when_tried(tried) -> None:
 def test_an_operator_outside_of_the_layers_has_a_place_of_its_own() -> None:
     record = Record("aten::mul", OPERATOR, FORWARD, "main", 0, 0.0, 10.0)
     trace = Trace((IterationMark(0, 0.0, 10.0),), (), MODULES, (record,))
-    assert _places_of_records(trace) == [(FORWARD, "", "aten::mul", 0)]
+    places = _RecordPlaces.of(trace)
+    assert (places.numbers, places.of_record.tolist()) == ({(FORWARD, "", "aten::mul", 0): 0}, [0])
 
 
 def test_another_computation_tells_nothing(tried) -> None:

@@ -128,10 +128,11 @@ class ParallelBranches(UsualWhatIf):
         if isinstance(found, str):
             return Applicability.no(found)
         counts = sorted({2**power for power in range(1, cores.bit_length()) if 2**power <= cores})
-        saved = {count: _saved_us(_chosen(subject, scenario, found, count)) for count in counts}
+        times = {count: _times(subject, scenario, count, "value") for count in counts}
+        saved = {count: _saved_us(_chosen(subject, scenario, found, times[count], count)) for count in counts}
         best = max(saved, key=saved.__getitem__)
         if saved[best] < WORTH_ASKING.value * 1e3 * subject.iteration_ms.value:
-            return Applicability.no(_why_not(subject, scenario, found, counts))
+            return Applicability.no(_why_not(subject, scenario, found, times))
         paying = tuple(str(count) for count, us in saved.items() if us > 0)
         return Applicability(True, values=paying, default=str(best))
 
@@ -145,9 +146,10 @@ class ParallelBranches(UsualWhatIf):
         regions = _regions(subject, scenario.graph)
         if isinstance(regions, str):
             return replace(scenario, reason=regions)
-        chosen = _chosen(subject, scenario, regions, count)
+        times = _times(subject, scenario, count, "value")
+        chosen = _chosen(subject, scenario, regions, times, count)
         if not chosen:
-            return replace(scenario, reason=_why_not(subject, scenario, regions, [count]))
+            return replace(scenario, reason=_why_not(subject, scenario, regions, {count: times}))
         likely, least, most = (_scheduled(subject, scenario, regions, chosen, count, end) for end in _ENDS)
         largest = sorted(chosen, key=lambda one: one.saved_us, reverse=True)[:2]
         threads = _threads(subject, count)
@@ -335,8 +337,7 @@ def _times(subject: Subject, scenario: Scenario, count: int, end: str) -> _Times
     now, threads = threads_in(Scenario.of(subject), subject), _threads(subject, count)
     apart = graph.durations.copy()
     if threads != now:
-        larger = scenario.pass_factor(subject)
-        chosen, divisions = split_tasks(subject, graph, larger, asked=threads)
+        chosen, divisions = split_tasks(subject, graph, scenario.pass_factor(subject), asked=threads)
         likely, least, most = factors(divisions, graph.durations[chosen], now, threads)
         apart[chosen] *= {"value": likely, "low": least, "high": most}[end]
     held = float(subject.script.environment.cache_bytes) or CACHE_BYTES.value
@@ -424,9 +425,10 @@ def _stretches(
     return found
 
 
-def _chosen(subject: Subject, scenario: Scenario, regions: Sequence[_Region], count: int) -> list[_Stretch]:
+def _chosen(
+    subject: Subject, scenario: Scenario, regions: Sequence[_Region], times: _Times, count: int
+) -> list[_Stretch]:
     """The stretches that gain; among nested regions, those with the larger gain."""
-    times = _times(subject, scenario, count, "value")
     gaining = {
         region.path: [
             one for one in _stretches(subject, scenario, region, times, count, "value") if one.saved_us > 0
@@ -473,12 +475,13 @@ def _scheduled(
     return graph.with_times(graph.durations * by_task, graph.gaps * by_task)
 
 
-def _why_not(subject: Subject, scenario: Scenario, regions: Sequence[_Region], counts: Sequence[int]) -> str:
+def _why_not(
+    subject: Subject, scenario: Scenario, regions: Sequence[_Region], by_count: Mapping[int, _Times]
+) -> str:
     """The reason in words: the largest stretch of branches, in turns and on workers, with the bound on its time."""
     tried = [
         (one, count)
-        for count in counts
-        for times in (_times(subject, scenario, count, "value"),)
+        for count, times in by_count.items()
         for region in regions
         for one in _stretches(subject, scenario, region, times, count, "value")
     ]
