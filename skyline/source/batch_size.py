@@ -22,6 +22,7 @@ from skyline.source.shared_use import other_use
 from skyline.source.text import SourceText, TextEdit, last_name, span_of, text_of
 
 _CANDIDATE_LIMIT = 8
+_POWER_OF_TWO = re.compile(r"(?P<base>2\s*\*\*\s*)\d+")
 _TRIED = {
     Certainty.LOADER: "the batch_size of a DataLoader, BatchSampler or trainer",
     Certainty.KEYWORD: "a batch_size= keyword in a library's call",
@@ -282,6 +283,9 @@ def _refusal(program: Program, origin: Origin) -> str:
 
 
 def _written_like(text: str, value: int) -> str:
+    power = _POWER_OF_TWO.fullmatch(text)
+    if power is not None and value > 1 and value.bit_count() == 1:
+        return f"{power['base']}{value.bit_length() - 1}"
     prefix = text[:2].lower()
     if prefix in ("0x", "0o", "0b"):
         digits = format(value, {"0x": "x", "0o": "o", "0b": "b"}[prefix])

@@ -60,10 +60,10 @@ class ConfiguredSetting:
 
 @dataclass(frozen=True, slots=True)
 class Knob:
-    """One integer literal that sets the batch size.
+    """One integer literal, or arithmetic of literals, that sets the batch size.
 
-    ``span`` and ``text`` are the literal itself (``text`` as written: ``1_024``, ``0x40``). ``name`` is its variable,
-    field, option or keyword. ``trail`` lists the steps that lead to it, nearest use first
+    ``span`` and ``text`` are the literal itself (``text`` as written: ``1_024``, ``0x40``, ``2**9``). ``name`` is its
+    variable, field, option or keyword. ``trail`` lists the steps that lead to it, nearest use first
     (``DataLoader(batch_size=args.batch_size)`` -> ``--batch-size``). The user's own arguments override a COMMAND_LINE
     knob: ``span`` is the overridden literal, ``argument_index`` the effective argv entry.
     """

@@ -13,6 +13,7 @@ from skyline.source.arguments import call_sites, is_method, passed, position_of
 from skyline.source.command_line import Option, options_of
 from skyline.source.knob import KnobKind
 from skyline.source.members import attribute, by_name, item, method_frame
+from skyline.source.number_place import number_of
 from skyline.source.origin import (
     ClassFound,
     Found,
@@ -66,7 +67,10 @@ class Resolver:
         return options_of(self.program)
 
     def literals(self, node: ast.expr, frame: Frame, route: Route) -> list[Origin]:
-        """The integer literals behind an expression, likeliest first; literals behind arithmetic are marked."""
+        """The integer literals behind an expression, likeliest first; literals behind arithmetic are marked.
+
+        Arithmetic of literals alone, such as ``2**9``, counts as one literal.
+        """
         self._all_steps += self._steps
         self._steps = 0
         return self._literals(node, frame, route)
@@ -88,6 +92,8 @@ class Resolver:
                     origins.append(Origin(found.frame.module, found.node, found.route, literal))
                 case ast.Constant() if found.route.option is not None:
                     origins.append(Origin(found.frame.module, found.node, found.route, None))
+                case ast.BinOp() if (number := _whole_number(found.node)) is not None:
+                    origins.append(Origin(found.frame.module, found.node, found.route, number))
                 case ast.BinOp():
                     computed = found.route.computed_by(text_of(found.node))
                     parts = [self._literals(part, found.frame, computed) for part in _operands(found.node)]
@@ -367,6 +373,12 @@ def _identity(found: Found) -> object:
             return found.module
         case ClassFound() | FunctionFound():
             return found.node
+
+
+def _whole_number(node: ast.BinOp) -> int | None:
+    """The number that arithmetic of literals on one line gives, such as ``2**9``; None for anything else."""
+    number = number_of(node)
+    return number if isinstance(number, int) and node.lineno == node.end_lineno else None
 
 
 def _operands(node: ast.BinOp) -> list[ast.expr]:

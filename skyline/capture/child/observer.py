@@ -30,6 +30,8 @@ from .part_clock import PartClock
 from .styles import Styles
 
 _MOST_SIZES = 64
+_FURTHER_CALLS = 3
+"""Calls of the first module of an iteration whose inputs are looked at, besides the first one."""
 
 
 class Observer:
@@ -80,6 +82,8 @@ class Observer:
         self._compiled_hooks = []
         self._warming = True
         self._await_root = True
+        self._root = None
+        self._further_calls = 0
         self._iteration = 0
         self.pass_under_way = None
         """The current ``GradientPass`` or ``ValuesPass``, else None."""
@@ -348,14 +352,28 @@ class Observer:
         self.styles.see_module(module)
         if not module.training:
             self.evaluated.setdefault(id(module), torch.is_inference_mode_enabled())
-        if self._await_root and (module.training or self.model_calls is not None):
+        if self._is_root_call(module) and (module.training or self.model_calls is not None):
             self._await_root = False
+            self._root = id(module)
             inputs = [value for value in args if _holds_tensors(value)]
             if not inputs:
                 named = _named_inputs(sys._getframe(1))
                 inputs = [value for value in named.values() if _holds_tensors(value)]
             self._see_leading(inputs)
             self._see_fed(inputs)
+
+    def _is_root_call(self, module):
+        """True for the first call of a module in an iteration, and for further calls of the same module.
+
+        In reinforcement learning the first call chooses an action, and a later one computes with a batch.
+        """
+        if self._await_root:
+            self._further_calls = _FURTHER_CALLS
+            return True
+        if id(module) != self._root or not self._further_calls:
+            return False
+        self._further_calls -= 1
+        return torch.is_grad_enabled()
 
     def _see_labels(self, tensors):
         count = self.labels.see(tensors)

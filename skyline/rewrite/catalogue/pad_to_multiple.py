@@ -146,8 +146,10 @@ def _literal(context: RewriteContext, site: _Site, multiple: int) -> tuple[Modul
     holders = [holder for one in found for holder in one.route.holders]
     names = {holder.name for holder in holders}
     uses = (use for holder in holders for use in reads(context.program, holder))
-    computed = origin.route.computed or origin.route.option is not None
-    if computed or not all(_goes_along(context, *use, names) for use in uses):
+    is_computed = (
+        isinstance(origin.node, ast.BinOp) or origin.route.computed or origin.route.option is not None
+    )
+    if is_computed or not all(_goes_along(context, *use, names) for use in uses):
         return None
     return origin.module, origin.node
 

@@ -74,7 +74,8 @@ def sizes(profile: Profile) -> list[int]:
         ("class Own(Config):\n    batch_size: int = 16\nconfig = dataclasses.dataclass(Own)()", "16"),
         ("config = Config()\nsetattr(config, 'batch_' + 'size', int('16'))", None),
         ("config = Config(int(os.environ.get('BS', '16')))", None),
-        ("config = Config(batch_size=4 * 4)", None),
+        ("config = Config(batch_size=4 * 4)", "4 * 4"),
+        ("config = Config(batch_size=4 * int('4'))", None),
     ],
 )
 def test_an_override_of_a_default_is_never_shown_as_the_default(
@@ -240,6 +241,34 @@ def test_a_recurrent_network_has_its_batch_second(script: Write, run: Run) -> No
         return torch.zeros(9, batch_size, 4)
     """
     assert shown(run(script(source))) == (6, "6")
+
+
+ACTING = """
+batch_size = 2**5
+actor, critic = torch.nn.Linear(24, 1), torch.nn.Linear(24, 1)
+parameters = [*actor.parameters(), *critic.parameters()]
+optimizer = torch.optim.SGD(parameters, lr=0.01)
+memory = torch.randn(1024, 24)
+
+def update(size):
+    states = memory[torch.randint(1024, (size,))]
+    loss = (critic(states) - actor(states)).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+
+for move in range(100_000):
+    action = actor(memory[move % 1024].unsqueeze(0)).item()
+    update(batch_size)
+"""
+
+
+def test_a_model_that_acts_before_it_learns_shows_the_batch_that_it_learns_from(
+    script: Write, run: Run
+) -> None:
+    profile = run(script(HEAD + ACTING), batch_points=1)
+    assert shown(profile) == (32, "2**5")
+    assert sizes(profile) == [32, 64]
 
 
 def test_a_batch_that_is_flattened_is_shown_by_another_value(script: Write, run: Run) -> None:

@@ -65,6 +65,8 @@ ROWS = [
         KnobKind.CALL_ARGUMENT,
     ),
     Row("underscore", "B = @1_024\nl = DataLoader(d, B)\n", KnobKind.CONSTANT, 1024, text="1_024"),
+    Row("power", "B = @2**9\nl = DataLoader(d, B)\n", KnobKind.CONSTANT, 512, text="2**9", after="7"),
+    Row("product", "B = @4 * 16\nl = DataLoader(d, B)\n", KnobKind.CONSTANT, text="4 * 16", after="7"),
     Row("hex", "B = @0x40\nl = DataLoader(d, B)\n", KnobKind.CONSTANT, text="0x40", after="0x7"),
     Row("trailing comment", "B = @64# was 32\nl = DataLoader(d, B)\n", KnobKind.CONSTANT),
     Row(
