@@ -72,6 +72,7 @@ _WHOLE_SCRIPTS = (
     "unseen_whatifs_13",
     "unseen_whatifs_14",
     "unseen_whatifs_15",
+    "unseen_whatifs_16",
 )
 
 

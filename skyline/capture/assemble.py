@@ -13,6 +13,7 @@ from skyline.capture.batch_in_force import UNKNOWN, BatchInForce, batch_in_force
 from skyline.capture.early_facts import micro_batches
 from skyline.capture.events import LoaderSeen, OptimizerSeen, Ready, RunFacts
 from skyline.capture.iteration import iteration_fact
+from skyline.capture.layer_trials import LayerTrials
 from skyline.capture.recording import ChildRecording, notes_on
 from skyline.capture.redactor import Redactor, secret_free
 from skyline.capture.request import CaptureRequest
@@ -35,7 +36,7 @@ from skyline.trace.facts import (
 from skyline.trace.profile import CAPTURE_SCHEMA, Profile, SourceFile
 from skyline.trace.record import BareTimes, CodeLine
 from skyline.trace.tensor_values import TensorValues
-from skyline.trace.trial import ProductTrial, SplitTrial, Trial
+from skyline.trace.trial import ProductTrial, Trial
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,12 +182,18 @@ def assemble(
     run: ScriptRun,
     trials: tuple[Trial, ...] = (),
     products: tuple[ProductTrial, ...] = (),
-    splits: tuple[SplitTrial, ...] = (),
+    layers: LayerTrials | None = None,
     *,
     first: bool = False,
 ) -> Profile:
     """The profile of a run with the trials of its variants; ``first`` if further iterations are still to come."""
-    profile = replace(_assembled(run), trials=trials, product_trials=products, split_trials=splits)
+    profile = replace(
+        _assembled(run),
+        trials=trials,
+        product_trials=products,
+        split_trials=layers.split if layers else (),
+        kronecker_trials=layers.kronecker if layers else (),
+    )
     return secret_free(replace(profile, first=first and run.goes_on), run.redactor)
 
 

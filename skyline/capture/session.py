@@ -36,6 +36,7 @@ from skyline.capture.ended_early import LEAST_ITERATIONS, too_few
 from skyline.capture.events import Ended, Ready
 from skyline.capture.held_run import HeldRun
 from skyline.capture.iteration import notes_on_cutting
+from skyline.capture.layer_trials import LayerTrials, layer_trials
 from skyline.capture.load_meter import LoadMeter
 from skyline.capture.page_copies import with_page_copies
 from skyline.capture.power import counter_of, measured
@@ -44,7 +45,6 @@ from skyline.capture.product_trials import product_trials
 from skyline.capture.recording import ChildRecording, record, record_times
 from skyline.capture.request import CaptureRequest, OutputCallback, ProgressCallback
 from skyline.capture.script_launcher import ScriptLauncher
-from skyline.capture.split_trials import split_trials
 from skyline.capture.trial_budget import TrialBudget
 from skyline.capture.value_reading import SLOWER, has_large_table, tensor_values
 from skyline.lazy_dataclass import dataclass
@@ -54,7 +54,7 @@ from skyline.trace.facts import MachineLoad, PowerFact
 from skyline.trace.profile import Profile
 from skyline.trace.record import BareTimes
 from skyline.trace.tensor_values import TensorValues
-from skyline.trace.trial import ProductTrial, SplitTrial, Trial, joined
+from skyline.trace.trial import ProductTrial, Trial, joined
 from skyline.units import plural
 
 _QUICK_MS = 8.0
@@ -195,25 +195,25 @@ class CaptureSession:
                 return assemble(with_notes(sizes.run), joined(sizes.trials))
             if sizes.trials:
                 show("curve's", lambda: assemble(with_notes(sizes.run), joined(sizes.trials)))
-            splits = self._split_trials(held, sizes.run, budget, late)
+            layers = self._layer_trials(held, sizes.run, budget, late)
             configs, products = self._with_other_configs(held, sizes, budget, late)
-            return assemble(with_notes(sizes.run), joined((*sizes.trials, *configs)), products, splits)
+            return assemble(with_notes(sizes.run), joined((*sizes.trials, *configs)), products, layers)
 
     @staticmethod
     def _tries_configs(run: ScriptRun, budget: TrialBudget) -> bool:
         return not run.recording.trace.sampled and configs_wanted(run) and budget.left_s > 0
 
     @staticmethod
-    def _split_trials(
-        held: HeldRun, run: ScriptRun, budget: TrialBudget, late: StageFailures
-    ) -> tuple[SplitTrial, ...]:
-        trace, threads = run.recording.trace, run.facts.environment.intraop_threads
+    def _layer_trials(held: HeldRun, run: ScriptRun, budget: TrialBudget, late: StageFailures) -> LayerTrials:
+        recording, threads = run.recording, run.facts.environment.intraop_threads
         if run.ended_after is not None:
-            return ()
+            return LayerTrials()
         return late.to(
-            "try thin products",
-            lambda: held.compute(lambda child: split_trials(child, trace, threads, budget)),
-            (),
+            "try layers with smaller factors",
+            lambda: held.compute(
+                lambda child: layer_trials(child, recording.trace, recording.modules, threads, budget)
+            ),
+            LayerTrials(),
         )
 
     def _with_other_configs(

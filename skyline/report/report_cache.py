@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from skyline.bounded_read import LARGEST_TEXT_BYTES, read_bounded
 from skyline.entry_points import entry_points
 from skyline.lazy_dataclass import dataclass
 from skyline.report.schema import ProfileReport, WhatIfReport
@@ -105,9 +106,12 @@ def _has_additions() -> bool:
 
 
 def _state(path: Path) -> str:
-    """A digest of the content of a file, or of the names in a folder. Raises OSError if it cannot be read."""
+    """A digest of the content of a file, or of the names in a folder.
+
+    Raises OSError if it cannot be read, or is larger than 32 MB.
+    """
     try:
-        content = path.read_bytes()
+        content = read_bounded(path, LARGEST_TEXT_BYTES)
     except IsADirectoryError:
         content = "\0".join(sorted(os.listdir(path))).encode("utf-8", "surrogatepass")
     except (FileNotFoundError, NotADirectoryError):

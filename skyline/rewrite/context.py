@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable
 from difflib import SequenceMatcher
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from skyline.errors import RewriteRefused, SkylineError
 from skyline.lazy_dataclass import dataclass
@@ -18,6 +18,7 @@ from skyline.source.text import SourceText, TextEdit
 from skyline.trace.profile import Profile
 from skyline.trace.record import CodeLine
 
+_Found = TypeVar("_Found")
 ReadText = Callable[[str], SourceText]
 """Gives the present text of a file; raises UsageError if there is none."""
 
@@ -51,9 +52,11 @@ class RewriteContext:
         program: Program | None = None,
         *,
         tolerant: bool = False,
+        found: dict[tuple[str, bool], Any] | None = None,
     ) -> None:
         self.profile = profile
         self._tolerant = tolerant
+        self._found = {} if found is None else found
         self._read = read
         self._drafts = dict(drafts or {})
         self._program = program
@@ -61,15 +64,26 @@ class RewriteContext:
 
     def again(self) -> RewriteContext:
         """A context with the same texts, read and parsed once, for another search."""
-        program = self.program
-        return RewriteContext(self.profile, self._read, self._drafts, program, tolerant=self._tolerant)
+        return self._alike(self.program, tolerant=self._tolerant)
 
     def tolerant(self) -> RewriteContext:
         """A context with the same texts that accepts changed lines, such as lines that a rewrite has changed.
 
         The removal of a rewrite looks at lines that the rewrite has changed since the run.
         """
-        return RewriteContext(self.profile, self._read, self._drafts, self._program, tolerant=True)
+        return self._alike(self._program, tolerant=True)
+
+    def _alike(self, program: Program | None, *, tolerant: bool) -> RewriteContext:
+        # What was found refers to the nodes of one program.
+        found = None if program is None else self._found
+        return RewriteContext(self.profile, self._read, self._drafts, program, tolerant=tolerant, found=found)
+
+    def once(self, name: str, search: Callable[[], _Found]) -> _Found:
+        """The result of a search of the program, which contexts with the same texts make once."""
+        key = name, self._tolerant
+        if key not in self._found:
+            self._found[key] = search()
+        return self._found[key]
 
     def edited(self, edits: Iterable[TextEdit]) -> RewriteContext:
         """The context of the next rewrite, after these edits of the present texts.
@@ -87,7 +101,7 @@ class RewriteContext:
 
     def in_turn(self, steps: Iterable[Step]) -> tuple[TextEdit, ...]:
         """The edits of several steps, as edits of the present texts; each step sees the results of the earlier ones."""
-        made = RewriteContext(self.profile, self.text, tolerant=self._tolerant)
+        made = RewriteContext(self.profile, self.text, program=self._program, tolerant=self._tolerant)
         for step in steps:
             made = made.edited(step(made.again()))
         return made.edits()
@@ -227,6 +241,18 @@ class RewriteDraft:
     def of(cls, original: SourceText) -> RewriteDraft:
         """A draft without changes."""
         return cls(original, original, (_Piece(original.text, 0),))
+
+    def _alike(self, program: Program | None, *, tolerant: bool) -> RewriteContext:
+        # What was found refers to the nodes of one program.
+        found = None if program is None else self._found
+        return RewriteContext(self.profile, self._read, self._drafts, program, tolerant=tolerant, found=found)
+
+    def once(self, name: str, search: Callable[[], _Found]) -> _Found:
+        """The result of a search of the program, which contexts with the same texts make once."""
+        key = name, self._tolerant
+        if key not in self._found:
+            self._found[key] = search()
+        return self._found[key]
 
     def edited(self, edits: Iterable[TextEdit]) -> RewriteDraft:
         """The draft after these edits of its present text; equal edits count once.

@@ -106,21 +106,24 @@ def idle_imports(before: SourceText, after: SourceText) -> tuple[TextEdit, ...]:
 
     An import is removed only if its text and place are exactly as a rewrite would have added it.
     """
+    idle = _used(parse(before)) - _used(parse(after))
+    if not idle:
+        return ()
     edits: tuple[TextEdit, ...] = ()
     module = Module.of(after)
-    for name in sorted(_used(Module.of(before)) - _used(module)):
+    for name in sorted(idle):
         for statement in module.tree.body:
             if _binds_only(statement, name) and _is_as_added(module, statement):
                 edits += remove(module, statement)
     return edits
 
 
-def _used(module: Module) -> set[str]:
+def _used(tree: ast.Module) -> set[str]:
     """The names that a file reads, or exports by ``__all__``."""
-    names = set(names_in([module.tree], ast.Load))
+    names = set(names_in([tree], ast.Load))
     offered = (
         node.value
-        for node in module.tree.body
+        for node in tree.body
         if isinstance(node, ast.Assign)
         and any(isinstance(target, ast.Name) and target.id == "__all__" for target in node.targets)
     )

@@ -171,6 +171,23 @@ class ModuleFact:
     """The line of the user's code that calls it, preferably in training; None if a library calls it."""
     kept_bytes: int | None = None
 
+    @property
+    def lstm_weights(self) -> tuple[tuple[int, int], ...]:
+        """The rows and columns of the weights of PyTorch's LSTM; none for others, for unknown sizes and projections."""
+        inputs, hidden, layers = (
+            self.options.get(name) for name in ("input_size", "hidden_size", "num_layers")
+        )
+        if self.class_name != "LSTM" or not self.library or self.options.get("proj_size"):
+            return ()
+        if not (isinstance(inputs, int) and isinstance(hidden, int)):
+            return ()
+        directions = 2 if self.options.get("bidirectional") else 1
+        found: list[tuple[int, int]] = []
+        for layer in range(layers if isinstance(layers, int) else 1):
+            given = inputs if layer == 0 else hidden * directions
+            found += [(4 * hidden, given), (4 * hidden, hidden)] * directions
+        return tuple(found)
+
 
 @dataclass(frozen=True, slots=True)
 class ParallelFact:

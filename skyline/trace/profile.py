@@ -37,7 +37,7 @@ from skyline.trace.facts import (
 from skyline.trace.observed_training import ObservedTraining, TrainingGoal
 from skyline.trace.record import BareTimes, CodeLine, Trace
 from skyline.trace.tensor_values import TensorValues
-from skyline.trace.trial import ProductTrial, SplitTrial, Trial
+from skyline.trace.trial import KroneckerTrial, ProductTrial, SplitTrial, Trial
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +146,8 @@ class Profile:
     """Single products in bfloat16 and with other thread counts, on a CPU, if whole iterations could not be tried."""
     split_trials: tuple[SplitTrial, ...] = ()
     """Products with weights of the script on a CPU, whole and split into two thinner products."""
+    kronecker_trials: tuple[KroneckerTrial, ...] = ()
+    """Layers of the script on a CPU, as they are and with Kronecker products as weights."""
     large_block_us_per_mb: float = 0.0
     """Cost on a CPU of a block too large for the allocator's cache, which the operating system provides again
     each time."""

@@ -170,6 +170,24 @@ class SplitTrial:
     backward_us: tuple[float, float]
 
 
+@dataclass(frozen=True, slots=True)
+class KroneckerTrial:
+    """A linear layer of the script, as it is and with a weight that is a Kronecker product.
+
+    The layer multiplies ``rows`` x ``inner`` numbers by a weight of ``inner`` x ``columns``. The smaller factor has
+    ``blocks`` rows and columns. Times are of one pass in µs, in float32 and with the script's threads, and contain the
+    calls: of the layer as it is, and with the factors. With 0 ``rows``, the whole weight is made of its factors, as an
+    LSTM needs it, and the first time is 0.
+    """
+
+    rows: int
+    inner: int
+    columns: int
+    blocks: int
+    forward_us: tuple[float, float]
+    backward_us: tuple[float, float]
+
+
 def divided_part(ratio: float, threads: int, other_threads: int) -> float:
     """The parallel share of the single-thread time (Amdahl, 1967, solved for the share).
 

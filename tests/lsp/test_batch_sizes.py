@@ -12,9 +12,9 @@ from skyline.trace import store
 
 OF_THE_LOADER = 4
 KIND = "refactor.rewrite.skyline.batch_size"
-DOUBLE = "Skyline: double the batch size to 32, measured 57538 samples/s (28411–160903). Changes how the model trains"
+DOUBLE = "Skyline: double the batch size to 32, measured 57538 samples/s (28423–160260). Changes how the model trains"
 HALF = (
-    "Skyline: halve the batch size to 8, predicted 17462 samples/s (8806–47500). Changes how the model trains"
+    "Skyline: halve the batch size to 8, predicted 17462 samples/s (8810–47313). Changes how the model trains"
 )
 
 
@@ -45,7 +45,7 @@ async def test_the_curve_is_told_at_the_batch_size_alone(editor, profiled: Path)
         found = await hover(editor, train, OF_THE_LOADER, column)
         assert found is not None
         assert "| **16** | **32904 (23824–55751)** |" in found.contents.value
-        assert "| 64 | 93467 (49215–270279) |" in found.contents.value
+        assert "| 64 | 93467 (49241–269181) |" in found.contents.value
         assert (found.range.start.character, found.range.end.character) == (name, literal + 2)
     for column in (0, literal + 4):
         found = await hover(editor, train, OF_THE_LOADER, column)

@@ -43,7 +43,16 @@ class ExecutionConfig:
             autocast.__exit__(None, None, None)
 
 
+def _kronecker_linear(given, first, second, bias):
+    """A linear layer with the weight ``kron(first, second)``, as ``skyline apply kronecker`` writes it."""
+    parts = given.unflatten(-1, (first.shape[1], -1))
+    made = functional.linear(functional.linear(parts, second).transpose(-1, -2), first)
+    return made.transpose(-1, -2).flatten(-2) + bias
+
+
 _CALLS = {
+    "kronecker linear": _kronecker_linear,
+    "kronecker weight": torch.kron,
     "aten::linear": functional.linear,
     "aten::matmul": torch.matmul,
     "aten::mm": torch.mm,

@@ -155,6 +155,10 @@ class Iteration:
 
 def iteration(context: RewriteContext) -> Iteration:
     """The training loop; raises RewriteRefused if none is found, or if a framework contains it."""
+    return context.once("iteration", lambda: _iteration(context))
+
+
+def _iteration(context: RewriteContext) -> Iteration:
     owner = framework(context)
     if owner is not None and owner.owns_loop:
         raise refusal(f"The training loop is inside {owner.title}", owner.module, owner.call)

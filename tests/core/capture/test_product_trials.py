@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from skyline.capture import config_trials, split_trials
+from skyline.capture import config_trials, layer_trials
 from skyline.capture.child import trials
 from skyline.capture.process import Starter
 from skyline.capture.product_trials import _ROUNDS, product_trials
 from skyline.capture.request import CaptureRequest
 from skyline.capture.session import capture
 from skyline.capture.trial_budget import TrialBudget
-from skyline.trace.facts import Device, Environment
+from skyline.rewrite.catalogue.kronecker import snippet
+from skyline.trace.facts import Device, Environment, ModuleFact
 from skyline.trace.profile import Profile
 from skyline.trace.record import IterationMark, OperatorShape, Phase, Record, RecordKind, Trace
 from skyline.trace.trial import PRODUCTS
@@ -65,7 +67,7 @@ def test_the_products_of_a_script_of_long_iterations_are_tried_with_their_sizes_
     # As if its iterations took too long for some of them to be tried.
     monkeypatch.setattr(config_trials, "_PLANS", ())
     # Other tests may compute meanwhile.
-    monkeypatch.setattr(split_trials, "_SECONDS", 60.0)
+    monkeypatch.setattr(layer_trials, "_SECONDS", 60.0)
     path = tmp_path / "train.py"
     path.write_text(textwrap.dedent(SCRIPT), encoding="utf-8")
     profile = _profile(path, starter)
@@ -94,6 +96,10 @@ def test_the_products_of_a_script_of_long_iterations_are_tried_with_their_sizes_
     for split in profile.split_trials:
         assert split.rank < 128
         assert min(*split.forward_us, *split.backward_us) > 0
+    tried = {(trial.rows, trial.inner, trial.columns, trial.blocks) for trial in profile.kronecker_trials}
+    assert {(2048, 256, 128, 4), (2048, 256, 128, 2), (16, 8, 4, 2)} <= tried
+    for one in profile.kronecker_trials:
+        assert min(*one.forward_us, *one.backward_us) > 0
 
 
 def test_a_script_without_products_is_asked_nothing(tmp_path: Path, starter: Starter) -> None:
@@ -180,7 +186,7 @@ class Tried:
         self.asked.append(fields["product"]["inputs"])
 
     def receive(self, *_):
-        (rows, inner), (columns, _) = self.asked[-1]
+        (rows, inner), (columns, _), *_ = self.asked[-1]
         forward_ms = (CALL_US + rows * inner * columns / 1e3 - 1e-3) / 1e3
         row = {"step_ms": 3 * forward_ms, "data_ms": 0.0, "backward_ms": 2 * forward_ms, "optimizer_ms": 0.0}
         return {"rows": [{**row, "fetches": 0, "backward_calls": 1}], "elements": rows * columns}
@@ -199,7 +205,7 @@ def test_layers_with_most_of_the_time_are_tried_whole_and_at_two_ranks() -> None
     )
     trace = Trace((IterationMark(0, 0.0, 1e5),), (), (), records, shapes=shapes)
     child = Tried()
-    found = split_trials.split_trials(child, trace, 4, TrialBudget(60.0))
+    found = layer_trials.split_trials(child, trace, 4, TrialBudget(60.0))
     # A quarter of the rows of the slowest one; ranks are a quarter and a sixteenth of the narrowest side, from 4.
     assert [(one.rows, one.inner, one.columns, one.rank) for one in found] == [
         (50, 512, 32, 8),
@@ -209,7 +215,7 @@ def test_layers_with_most_of_the_time_are_tried_whole_and_at_two_ranks() -> None
     assert first.forward_us == pytest.approx((50 * 512 * 32 / 1e3, 50 * 8 * (512 + 32) / 1e3), rel=1e-4)
     assert first.backward_us == pytest.approx(tuple(2 * us for us in first.forward_us))
     spent = Tried()
-    assert split_trials.split_trials(spent, trace, 4, TrialBudget(0.0)) == ()
+    assert layer_trials.split_trials(spent, trace, 4, TrialBudget(0.0)) == ()
     assert spent.asked == []
 
 
@@ -240,3 +246,33 @@ def test_the_script_has_its_threads_back(inputs: list[list[int]]) -> None:
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
+
+
+def test_weights_of_lstms_are_tried_as_they_are_made() -> None:
+    options = {"input_size": 6, "hidden_size": 8, "num_layers": 2, "bidirectional": False, "proj_size": 0}
+    module = ModuleFact("Net.lstm", "LSTM", True, 10**4, True, options)
+    other = replace(module, library=False)
+    trace = Trace((IterationMark(0, 0.0, 1e5),), (), (), ())
+    child = Tried()
+    found = layer_trials.layer_trials(child, trace, (module, other), 4, TrialBudget(60.0))
+    assert found.split == ()
+    assert [(one.rows, one.columns, one.inner, one.blocks) for one in found.kronecker] == [
+        (0, 32, 8, 4),
+        (0, 32, 8, 2),
+        (0, 32, 6, 2),
+    ]
+    assert all(one.forward_us[0] == 0 < one.forward_us[1] for one in found.kronecker)
+    assert child.asked[0] == ((4, 4), (8, 2))
+
+
+def test_the_tried_layer_is_the_one_that_is_written() -> None:
+    torch.manual_seed(1)
+    names = {"torch": torch, "nn": torch.nn, "inputs": 12, "outputs": 8}
+    exec(snippet("4"), names)
+    layer, given = names["layer"], torch.randn(5, 12)
+    tried = trials._CALLS["kronecker linear"](given, layer.factors.first, layer.factors.second, layer.bias)
+    assert torch.equal(tried, layer(given))
+    assert torch.allclose(tried, given @ layer.factors().T + layer.bias, atol=1e-6)
+    assert torch.equal(
+        trials._CALLS["kronecker weight"](layer.factors.first, layer.factors.second), layer.factors()
+    )

@@ -10,6 +10,7 @@ from skyline.errors import UsageError
 from skyline.interval import Interval
 from skyline.trace.facts import MemoryFact, ModuleFact, OptimizerFact
 from skyline.trace.record import BareTimes, IterationMark, OperatorShape, Phase, Record, RecordKind, Trace
+from skyline.trace.trial import KroneckerTrial
 from skyline.whatif.base import Grain, Provenance, Scenario
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.models.kronecker import WHATIF, Structure, kronecker_layers
@@ -165,6 +166,46 @@ def test_weights_of_lstms_are_made_in_each_pass(recurrent):
     assert start.step_ms(changed.graph) == pytest.approx(expected / 1e3, rel=1e-6)
     assert changed.memory.activations.value - before.memory.activations.value == 4 * LSTM_WEIGHTS
     assert any("made whole" in one for one in changed.assumptions)
+
+
+def tried(rows, inner, columns, forward_us, backward_us):
+    return KroneckerTrial(rows, inner, columns, BLOCKS, forward_us, backward_us)
+
+
+def test_a_layer_that_was_tried_takes_what_its_trial_took(net):
+    """More time is added as it is, with the calls in it; less time shortens the product in proportion."""
+    trial = tried(ROWS, INPUTS, OUTPUTS, (1100.0, 1350.0), (2000.0, 1500.0))
+    start, _, changed = asked(replace(net, kronecker_trials=(trial,)))
+    step = 4000 * FACTORS / WEIGHT
+    assert start.step_ms(changed.graph) == pytest.approx((1250 + 1500 + step) / 1e3, rel=1e-6)
+    assert changed.provenance is Provenance.TRIED
+    assert changed.below_ms == pytest.approx((0.2 * 250 + 0.3 * 500) / 1e3, rel=0.1)
+
+
+def test_a_trial_with_fewer_rows_or_other_blocks(net):
+    fewer = tried(ROWS // 4, INPUTS, OUTPUTS, (275.0, 300.0), (500.0, 500.0))
+    start, _, changed = asked(replace(net, kronecker_trials=(fewer,)))
+    step = 4000 * FACTORS / WEIGHT
+    assert start.step_ms(changed.graph) == pytest.approx((1000 + 4 * 25 + 2000 + step) / 1e3, rel=1e-6)
+    others = replace(fewer, blocks=2), replace(fewer, inner=INPUTS // 2), replace(fewer, rows=0)
+    _, _, modelled = asked(net)
+    _, _, without = asked(replace(net, kronecker_trials=others))
+    assert start.step_ms(without.graph) == start.step_ms(modelled.graph)
+    assert without.provenance is Provenance.ASSUMED
+
+
+def test_weights_of_an_lstm_that_were_tried(recurrent):
+    first, second = (
+        tried(0, side, 4 * HIDDEN, (0.0, forward_us), (0.0, 2 * forward_us))
+        for side, forward_us in ((INPUTS, 50.0), (HIDDEN, 30.0))
+    )
+    start, _, changed = asked(replace(recurrent, kronecker_trials=(first, second)))
+    after = sum(BLOCKS**2 + 4 * HIDDEN * side // BLOCKS**2 for side in (INPUTS, HIDDEN))
+    expected = 1000 + 80 + 2000 + 160 + 4000 * after / LSTM_WEIGHTS
+    assert start.step_ms(changed.graph) == pytest.approx(expected / 1e3, rel=1e-6)
+    assert changed.provenance is Provenance.TRIED
+    start, _, one_missing = asked(replace(recurrent, kronecker_trials=(first,)))
+    assert one_missing.provenance is Provenance.ASSUMED
 
 
 def test_free_numbers_are_added_to_a_whole_weight(net):

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
 from skyline.errors import UsageError
+from skyline.graph.column import Times
 from skyline.graph.graph import Graph
 from skyline.graph.selection import select
 from skyline.graph.task import PHASE, TaskKind
 from skyline.interval import ENDS, End, Interval
 from skyline.lazy_dataclass import dataclass
-from skyline.trace.facts import ModuleFact
 from skyline.trace.profile import Profile
 from skyline.trace.record import PASSES, Phase
+from skyline.trace.trial import KroneckerTrial
 from skyline.whatif.base import (
     Applicability,
     Grain,
@@ -86,6 +87,14 @@ _CALLS = Constant(
     "from the code of the module: next to both products it takes apart, turns twice, joins and adds the bias, and each "
     "product of more than two dimensions is viewed before and behind",
 )
+_TRIED = Constant(
+    1.0,
+    0.8,
+    1.3,
+    "an assumption: the time that a form of a layer adds or saves in the script, over that in its trial, whose tensors "
+    "are still in the caches",
+)
+_LEAST_LEFT = Constant.at(0.05, "an assumption: the least share of its time that a layer keeps")
 CAVEAT = "training tolerates fewer free parameters; its loss is not predicted"
 
 
@@ -248,6 +257,7 @@ class Kronecker(UsualWhatIf):
         cases = (_changed(subject, scenario.graph, layers, larger, end) for end in ENDS)
         less, whole = parameters(subject, layers)
         made = _made_whole(layers)
+        tried = all(_is_tried(subject, layer) for layer in layers)
         return scenario.between(
             subject,
             *cases,
@@ -263,10 +273,11 @@ class Kronecker(UsualWhatIf):
                     if made
                     else ()
                 ),
+                *(("each layer as it was tried on this machine",) if tried else ()),
                 CAVEAT,
             ),
             memory=with_weights(subject, layers, _kept_bytes(subject, scenario.graph, layers, larger)),
-            provenance=Provenance.ASSUMED,
+            provenance=Provenance.TRIED if tried else Provenance.ASSUMED,
         )
 
 
@@ -290,29 +301,12 @@ def lstms(profile: Profile) -> tuple[KroneckerLstm, ...]:
     return tuple(
         KroneckerLstm(module, weights, Structure(1))
         for module in profile.modules
-        if module.class_name == "LSTM"
-        and module.library
-        and module.trainable
+        if module.trainable
         and module.calls_per_iteration > 0
-        and (weights := _lstm_weights(module))
+        and (weights := module.lstm_weights)
         # An LSTM that already has Kronecker products has its weights elsewhere.
         and module.parameter_count >= sum(rows * columns for rows, columns in weights)
     )
-
-
-def _lstm_weights(module: ModuleFact) -> tuple[tuple[int, int], ...]:
-    """The rows and columns of the weights; none if the sizes are unknown, or if results are projected."""
-    inputs, hidden, layers = (
-        module.options.get(name) for name in ("input_size", "hidden_size", "num_layers")
-    )
-    if not (isinstance(inputs, int) and isinstance(hidden, int)) or module.options.get("proj_size"):
-        return ()
-    directions = 2 if module.options.get("bidirectional") else 1
-    found: list[tuple[int, int]] = []
-    for layer in range(layers if isinstance(layers, int) else 1):
-        given = inputs if layer == 0 else hidden * directions
-        found += [(4 * hidden, given), (4 * hidden, hidden)] * directions
-    return tuple(found)
 
 
 def _why_none(profile: Profile) -> str:
@@ -328,8 +322,9 @@ def _split(layers: Sequence[Layer]) -> tuple[KroneckerLinear, ...]:
 
 
 def _changed(subject: Subject, graph: Graph, layers: tuple[Layer, ...], larger: float, end: End) -> Graph:
-    split, made = _split(layers), _made_whole(layers)
-    before = graph
+    made, before = _made_whole(layers), graph
+    trials = {one.module.path: found for one in _split(layers) if (found := _trial(subject, one))}
+    split = tuple(one for one in _split(layers) if one.module.path not in trials)
     chosen = products(subject, graph, split) if split else None
     graph = with_products(
         subject, graph, split if subject.on_gpu else tuple(map(LargerFactor.of, split)), larger, end
@@ -342,9 +337,12 @@ def _changed(subject: Subject, graph: Graph, layers: tuple[Layer, ...], larger: 
             layer = by_path[before.structure.modules[int(before.tasks.module[task])]]
             back = int(before.tasks.phase[task]) == PHASE[Phase.BACKWARD]
             durations[task] += _beside_us(subject, layer, larger * rows, plain, end, back=back)
+    tried = tuple(one for one in _split(layers) if one.module.path in trials)
+    _as_tried(subject, before, durations, tried, trials, larger, end)
     for layer in made:
         for task in _firsts(subject, before, layer):
-            durations[task] += streamed_us(getattr(_MADE, end) * layer.before, making, end)
+            back = int(before.tasks.phase[task]) == PHASE[Phase.BACKWARD]
+            durations[task] += _making_us(subject, layer, making, end, back=back)
     graph = graph.with_times(durations=durations)
     if chosen is not None:
         graph = with_calls_added(subject, graph, chosen, getattr(_CALLS, end))
@@ -352,6 +350,68 @@ def _changed(subject: Subject, graph: Graph, layers: tuple[Layer, ...], larger: 
         graph = called_twice(graph, made)
     graph = with_numpy(subject, with_gradients_added(subject, graph, layers), layers)
     return with_update(subject, graph, layers, end)
+
+
+def _trial(subject: Subject, layer: KroneckerLinear) -> KroneckerTrial | None:
+    """The trial of a layer with these factors; None without one, and on a GPU."""
+    size = layer.inputs, layer.outputs, layer.structure.blocks
+    known = () if subject.on_gpu else subject.script.kronecker_trials
+    return next((one for one in known if one.rows and (one.inner, one.columns, one.blocks) == size), None)
+
+
+def _weight_trials(subject: Subject, layer: KroneckerLstm) -> list[KroneckerTrial] | None:
+    """For each weight of an LSTM the trial of its making; None if one is missing, and on a GPU."""
+    known = {
+        (one.columns, one.inner): one
+        for one in (() if subject.on_gpu or layer.structure.free else subject.script.kronecker_trials)
+        if not one.rows and one.blocks == layer.structure.blocks
+    }
+    found = [known.get(size) for size in layer.weights]
+    tried = [one for one in found if one is not None]
+    return tried if len(tried) == len(found) else None
+
+
+def _is_tried(subject: Subject, layer: Layer) -> bool:
+    if isinstance(layer, KroneckerLstm):
+        return _weight_trials(subject, layer) is not None
+    return not layer.structure.free and _trial(subject, layer) is not None
+
+
+def _as_tried(
+    subject: Subject,
+    graph: Graph,
+    durations: Times,
+    layers: tuple[KroneckerLinear, ...],
+    trials: Mapping[str, KroneckerTrial],
+    larger: float,
+    end: End,
+) -> None:
+    """Change the durations of the products of these layers as their trials show.
+
+    A trial contains the calls, which a task does not: time that is added is added to the task, and a task becomes
+    shorter in proportion.
+    """
+    chosen = products(subject, graph, layers)
+    by_path = {one.module.path: one for one in layers}
+    for task, rows in zip(chosen.tolist(), rows_of(subject, graph, chosen, by_path), strict=True):
+        one = trials[graph.structure.modules[int(graph.tasks.module[task])]]
+        back = int(graph.tasks.phase[task]) == PHASE[Phase.BACKWARD]
+        plain_us, made_us = one.backward_us if back else one.forward_us
+        if made_us >= plain_us:
+            more_us = (made_us - plain_us) * larger * rows / one.rows
+            durations[task] += getattr(_TRIED, end) * more_us
+        else:
+            less = {"value": 1.0, "low": _TRIED.high, "high": _TRIED.low}[end] * (1 - made_us / plain_us)
+            durations[task] *= max(_LEAST_LEFT.value, 1 - less)
+
+
+def _making_us(subject: Subject, layer: Layer, rate: Interval, end: End, *, back: bool) -> float:
+    """The time to make the whole weights of a layer, or to turn their gradients into those of the factors, in µs."""
+    tried = _weight_trials(subject, layer) if isinstance(layer, KroneckerLstm) else None
+    if tried is None:
+        return streamed_us(getattr(_MADE, end) * layer.before, rate, end)
+    took_us = sum((one.backward_us if back else one.forward_us)[1] for one in tried)
+    return getattr(_TRIED, end) * took_us
 
 
 def _beside_us(
