@@ -128,7 +128,10 @@ class ScriptRun:
         knobs = self.knobs.preferring(found.knobs)
         notes = self.notes
         if hidden and not found.knobs:
-            names = ", ".join(f"{knob.name} = {knob.value} (line {knob.span.line})" for knob in hidden[:3])
+            names = ", ".join(
+                f"{knob.name} = {knob.value} ({Path(knob.span.file).name}:{knob.span.line})"
+                for knob in hidden[:3]
+            )
             notes = (*notes, f"No batch of the run had the size that the source seems to set: {names}.")
         return replace(self, knobs=knobs, in_force=found, notes=notes)
 

@@ -85,7 +85,8 @@ def ignored(way: BatchWay) -> str:
     """The message for the user that the run did not follow the change."""
     match way:
         case Knob():
-            return f"Changing {way.name} on line {way.span.line} did not change the batch of the run."
+            place = f"{PurePath(way.span.file).name}:{way.span.line}"
+            return f"Changing {way.name} at {place} did not change the batch of the run."
         case LoaderWay():
             place = f"{PurePath(way.line.file).name} line {way.line.line}"
             return f"The loader at {place} did not give batches of another size."

@@ -242,18 +242,6 @@ class RewriteDraft:
         """A draft without changes."""
         return cls(original, original, (_Piece(original.text, 0),))
 
-    def _alike(self, program: Program | None, *, tolerant: bool) -> RewriteContext:
-        # What was found refers to the nodes of one program.
-        found = None if program is None else self._found
-        return RewriteContext(self.profile, self._read, self._drafts, program, tolerant=tolerant, found=found)
-
-    def once(self, name: str, search: Callable[[], _Found]) -> _Found:
-        """The result of a search of the program, which contexts with the same texts make once."""
-        key = name, self._tolerant
-        if key not in self._found:
-            self._found[key] = search()
-        return self._found[key]
-
     def edited(self, edits: Iterable[TextEdit]) -> RewriteDraft:
         """The draft after these edits of its present text; equal edits count once.
 

@@ -65,8 +65,8 @@ def find(script: SourceText, arguments: tuple[str, ...], read: ReadSource) -> Kn
             mine = [
                 use for use in uses if use.certainty is certainty and (use.evaluation is True) is evaluation
             ]
-            if (certainty >= Certainty.NAMED or evaluation) and knobs:
-                continue  # places that are only named or only evaluate are a last resort
+            if (evaluation or certainty is Certainty.FIRST_DIMENSION) and knobs:
+                continue  # places without a name, and those that only evaluate, are a last resort
             if _TRIED[certainty] not in tried:
                 tried.append(_TRIED[certainty])
             origins = [origin for use in mine for origin in _origins(resolver, use)]

@@ -49,7 +49,8 @@ def batch_place(profile: Profile) -> BatchPlace:
         reason = f"The batch size {size} is set by the loader at {place}; no literal in the code holds it."
         return BatchPlace(None, None, reason)
     if best is not None:
-        reason = f"No batch of the run had the size {best.value} that line {best.span.line} sets."
+        place = f"{PurePath(best.span.file).name}:{best.span.line}"
+        reason = f"No batch of the run had the size {best.value} that {place} sets."
         return BatchPlace(None, None, f"{search.refusal.rstrip('.')}." if search.refusal else reason)
     tried = f"; looked for {'; '.join(search.tried)}" if search.tried else ""
     return BatchPlace(None, None, f"No literal that sets the batch size was found{tried}.")

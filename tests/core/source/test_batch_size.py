@@ -279,6 +279,17 @@ def test_found_and_changed_without_a_trace(row: Row) -> None:
     assert changed.apply((TextEdit(end, edit.new_text, edit.old_text),)).encode() == data
 
 
+def test_a_named_size_comes_after_that_of_a_loader() -> None:
+    """The loader may be in a function that the script never calls; the run shows which size is in force."""
+    source = (
+        ARGUMENTS + "p.add_argument('--batch-size', default=128)\na = p.parse_args()\n"
+        "def other(batch_size=64):\n    return DataLoader(d, batch_size)\n"
+        "x = data.sample(a.batch_size)\nvalid_batch_size = 32\ncheck(valid_batch_size)\n"
+    )
+    _, found = search(source)
+    assert [knob.value for knob in found.candidates] == [64, 128]
+
+
 def test_underscores_stay_where_a_number_is_long_enough() -> None:
     text, found = search("B = 1_024\nl = DataLoader(d, B)\n")
     assert found.best is not None
