@@ -111,7 +111,8 @@ def measured(checkout: Path) -> dict[str, list[str]]:
     with tempfile.TemporaryDirectory() as folder:
         script = shutil.copy(_SCRIPT, folder)
         environment = {
-            **os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders)), "SKYLINE_DATA_DIR": folder,
+            **os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders)),
+            "SKYLINE_DATA_DIR": folder, "XDG_CACHE_HOME": folder,
         }  # fmt: skip
         found: dict[str, list[str]] = {}
         for name in _REQUESTS:

@@ -23,7 +23,7 @@ _OPERATOR = "aten::linear"
 _KRONECKER_LAYER, _KRONECKER_WEIGHT = "kronecker linear", "kronecker weight"
 _BLOCKS = (4, 2)
 """Rows and columns of the smaller factor of a Kronecker product, as the what-if offers them."""
-_FORMAT = "float32"
+_FORMAT, _FLOAT_BYTES = "float32", 4
 _MOST = 3
 """Number of layers of different sizes that are tried, by decreasing total time."""
 _MOST_KRONECKER = 6
@@ -35,6 +35,8 @@ _LEAST_US = 300.0
 """In a shorter product, the call itself takes much of the time."""
 _LONGEST_US = 10e3
 """A longer product is tried with fewer rows, since its time is proportional to the rows."""
+_MOST_BYTES = 256 << 20
+"""A layer whose tensors take more memory is not tried; the gradients take as much again."""
 _TIMES = 5
 """Number of turns. The quickest one counts, because other programs only ever add time."""
 _LEAST_COMPUTED = 0.25
@@ -56,6 +58,11 @@ class _Layer:
     inner: int
     columns: int
     recorded_us: float
+
+    @property
+    def numbers(self) -> int:
+        """The number of elements of its input, weight and output."""
+        return self.rows * self.inner + self.inner * self.columns + self.rows * self.columns
 
     @property
     def ranks(self) -> list[int]:
@@ -142,7 +149,9 @@ def kronecker_trials(
             if plain and made:
                 passes = zip(plain, made, strict=True)
                 found.append(KroneckerTrial(rows, inner, columns, blocks, *passes))
-    weights = dict.fromkeys(size for module in modules for size in module.lstm_weights)
+    weights = dict.fromkeys(
+        size for module in modules for size in module.lstm_weights if _FLOAT_BYTES * prod(size) <= _MOST_BYTES
+    )
     for rows, columns in sorted(weights, key=prod, reverse=True)[:_MOST_KRONECKER]:
         for blocks in _dividing(rows, columns):
             if not ends.fits(_WEIGHT_S):
@@ -195,6 +204,7 @@ def _layers(trace: Trace) -> list[_Layer]:
         fewer = min(1.0, _LONGEST_US / each_us) if each_us else 1.0
         layer = _Layer(max(1, round(fewer * rows)), weight[1], weight[0], fewer * each_us)
         known = found.get(weight)
-        if known is None or layer.rows > known[1].rows:
+        fits = _FLOAT_BYTES * layer.numbers <= _MOST_BYTES
+        if fits and (known is None or layer.rows > known[1].rows):
             found[weight] = sum(each), layer
     return [layer for _, layer in sorted(found.values(), key=lambda one: -one[0])]

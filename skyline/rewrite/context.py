@@ -74,7 +74,7 @@ class RewriteContext:
         return self._alike(self._program, tolerant=True)
 
     def _alike(self, program: Program | None, *, tolerant: bool) -> RewriteContext:
-        # What was found refers to the nodes of one program.
+        # Results refer to the nodes of one program.
         found = None if program is None else self._found
         return RewriteContext(self.profile, self._read, self._drafts, program, tolerant=tolerant, found=found)
 

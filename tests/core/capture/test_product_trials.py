@@ -192,7 +192,9 @@ class Tried:
         return {"rows": [{**row, "fetches": 0, "backward_calls": 1}], "elements": rows * columns}
 
 
-def test_layers_with_most_of_the_time_are_tried_whole_and_at_two_ranks() -> None:
+def test_layers_with_most_of_the_time_are_tried_whole_and_at_two_ranks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     sizes = ((64, 32), (8, 4), (512, 32))
     shapes = tuple(
         OperatorShape("aten::linear", ((2, 100, inner), (columns, inner)), ("float32",) * 2)
@@ -214,6 +216,9 @@ def test_layers_with_most_of_the_time_are_tried_whole_and_at_two_ranks() -> None
     first = found[0]
     assert first.forward_us == pytest.approx((50 * 512 * 32 / 1e3, 50 * 8 * (512 + 32) / 1e3), rel=1e-4)
     assert first.backward_us == pytest.approx(tuple(2 * us for us in first.forward_us))
+    monkeypatch.setattr(layer_trials, "_MOST_BYTES", 4 * 200 * (64 + 32) + 4 * 64 * 32)
+    small = Tried()
+    assert {one.inner for one in layer_trials.split_trials(small, trace, 4, TrialBudget(60.0))} == {64}
     spent = Tried()
     assert layer_trials.split_trials(spent, trace, 4, TrialBudget(0.0)) == ()
     assert spent.asked == []

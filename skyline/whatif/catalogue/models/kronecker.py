@@ -388,8 +388,8 @@ def _as_tried(
 ) -> None:
     """Change the durations of the products of these layers as their trials show.
 
-    A trial contains the calls, which a task does not: time that is added is added to the task, and a task becomes
-    shorter in proportion.
+    A trial contains the calls, which a task does not. A longer trial adds its difference to the task, and a shorter one
+    shortens the task in proportion.
     """
     chosen = products(subject, graph, layers)
     by_path = {one.module.path: one for one in layers}
