@@ -35,7 +35,6 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 _SMALL_PROFILE = REPOSITORY / "tests" / "data" / "linear.profile.json.gz"
 _PROFILED = ("image_classifier.py", "small_gpt.py")
 """The scripts in ``examples`` whose profiles are measured, too."""
-_CACHE = "cache"
 _TRACE = "hta_v100_resnet50_ddp1.json.gz"
 _ENLARGE = """
 import sys
@@ -277,7 +276,7 @@ def _environment(folder: Path, checkout: Path | None) -> dict[str, str]:
         **os.environ,
         "OMP_NUM_THREADS": "1",
         "SKYLINE_DATA_DIR": str(folder / "data"),
-        "XDG_CACHE_HOME": str(folder / (f"{_CACHE}-before" if checkout else _CACHE)),
+        "XDG_CACHE_HOME": str(folder / ("cache-before" if checkout else "cache")),
         # As for an installed package, modules are compiled once, whatever the setting of this machine.
         "PYTHONPYCACHEPREFIX": str(folder / "bytecode"),
         "PYTHONDONTWRITEBYTECODE": "",

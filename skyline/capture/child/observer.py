@@ -31,7 +31,9 @@ from .styles import Styles
 
 _MOST_SIZES = 64
 _FURTHER_CALLS = 3
-"""Calls of the first module of an iteration whose inputs are looked at, besides the first one."""
+"""Calls of the first module of an iteration whose inputs are looked at, besides the first one. In reinforcement
+learning the first call chooses an action, and a later one computes with a batch.
+"""
 
 
 class Observer:
@@ -352,28 +354,20 @@ class Observer:
         self.styles.see_module(module)
         if not module.training:
             self.evaluated.setdefault(id(module), torch.is_inference_mode_enabled())
-        if self._is_root_call(module) and (module.training or self.model_calls is not None):
-            self._await_root = False
-            self._root = id(module)
-            inputs = [value for value in args if _holds_tensors(value)]
-            if not inputs:
-                named = _named_inputs(sys._getframe(1))
-                inputs = [value for value in named.values() if _holds_tensors(value)]
-            self._see_leading(inputs)
-            self._see_fed(inputs)
-
-    def _is_root_call(self, module):
-        """True for the first call of a module in an iteration, and for further calls of the same module.
-
-        In reinforcement learning the first call chooses an action, and a later one computes with a batch.
-        """
+        if not (module.training or self.model_calls is not None):
+            return
         if self._await_root:
-            self._further_calls = _FURTHER_CALLS
-            return True
-        if id(module) != self._root or not self._further_calls:
-            return False
-        self._further_calls -= 1
-        return torch.is_grad_enabled()
+            self._await_root, self._root, self._further_calls = False, id(module), _FURTHER_CALLS
+        elif id(module) == self._root and self._further_calls and torch.is_grad_enabled():
+            self._further_calls -= 1
+        else:
+            return
+        inputs = [value for value in args if _holds_tensors(value)]
+        if not inputs:
+            named = _named_inputs(sys._getframe(1))
+            inputs = [value for value in named.values() if _holds_tensors(value)]
+        self._see_leading(inputs)
+        self._see_fed(inputs)
 
     def _see_labels(self, tensors):
         count = self.labels.see(tensors)
