@@ -136,7 +136,10 @@ def _line(subject: Subject, *phases: Phase, least: float = 0.0) -> CodeLine | No
 
 
 def _advice(estimates: Sequence[Estimate]) -> tuple[str, Estimate | None]:
-    """The most certain gain among changes that preserve the course of training, else among those that change it."""
+    """The most certain gain among changes that preserve the course of training, else among those that change it.
+
+    The choice leaves out the part of the ranges that all changes share, so the range shown can include no gain.
+    """
     open_ = [
         one for one in estimates if one.applicable and one.present is None and one.name != _ANOTHER_MACHINE
     ]
@@ -157,7 +160,8 @@ def _recommended(one: Estimate) -> str:
     speedup = one.speedup_range
     words = format_ratio(one.speedup) if speedup is None else format_ratio_range(speedup)
     title = one.title[:1].upper() + one.title[1:]
-    return f"{title}: {words}, {one.provenance}; {_MEANING[one.semantics]}."
+    doubt = " This gain is likely, not certain: verify it." if speedup is not None and speedup.low < 1 else ""
+    return f"{title}: {words}, {one.provenance}; {_MEANING[one.semantics]}.{doubt}"
 
 
 _MEANING = {

@@ -141,6 +141,16 @@ def test_the_surest_gain_is_recommended(subject, estimates) -> None:
     assert found.advice.startswith("Use fused_optimizer: 1.56x (1.30–1.82x)")
 
 
+def test_a_recommended_gain_may_be_uncertain_in_absolute_terms_and_then_says_so(subject, estimates) -> None:
+    sure = an_estimate(estimates, "fused_optimizer", 1.05)
+    assert "likely" not in verdict(subject, (sure,)).advice
+    compared = replace(sure, speedup_range=Interval(1.1, 0.97, 1.2), effect_range=Interval(1.1, 1.05, 1.15))
+    found = verdict(subject, (compared,))
+    assert found.choice == "fused_optimizer"
+    assert "1.10x (0.97–1.20x)" in found.advice
+    assert found.advice.endswith("This gain is likely, not certain: verify it.")
+
+
 def test_a_change_of_training_is_only_named_where_no_other_helps(subject, estimates) -> None:
     batch = an_estimate(estimates, "batch_size", 2.0, semantics="convergence")
     other = an_estimate(estimates, "amp", 1.1, semantics="numerics")

@@ -20,6 +20,7 @@ from skyline.whatif.catalogue.numerics.cpu_narrowing import python_factors
 from skyline.whatif.composition import compose
 from skyline.whatif.cost.tried_iterations import _RecordPlaces, tried_iterations
 from skyline.whatif.question import Choice
+from skyline.whatif.registry import whatifs
 
 OPERATOR = RecordKind.OPERATOR
 FORWARD, BACKWARD = Phase.FORWARD, Phase.BACKWARD
@@ -150,6 +151,30 @@ def test_the_answer_says_what_it_rests_on(tried) -> None:
     guessed = compose(baseline(replace(tried, trials=())), (Choice("amp", "bf16"),)).scenario
     assert not any("under autocast" in one for one in guessed.assumptions)
     assert guessed.provenance is Provenance.ASSUMED
+
+
+def test_threads_of_small_operators_are_a_change_if_they_were_tried(tried) -> None:
+    def smaller(us: float) -> float:
+        return us / 100
+
+    def trial(one: Trial) -> Trial:
+        operators = tuple(replace(each, took_us=smaller(each.took_us)) for each in one.operators)
+        python_us = {phase: smaller(us) for phase, us in one.python_us.items()}
+        return replace(one, times=times, operators=operators, python_us=python_us)
+
+    times = BareTimes(*((smaller(ms),) * 2 for ms in (4.8, 0.0, 0.0, 0.0)))
+    records = tuple(replace(one, duration_us=smaller(one.duration_us)) for one in tried.trace.records)
+    quick = replace(
+        tried, trace=replace(tried.trace, records=records), times=times, trials=tuple(map(trial, TRIALS))
+    )
+    start = baseline(quick)
+    assert start.thread_use.split == 0
+    assert whatifs()["cpu_threads"].detect(start).applicable
+    told = compose(start, (Choice("cpu_threads", "1"),)).scenario
+    assert told.provenance is Provenance.TRIED
+    assert start.step_ms(told.graph) > 1.5 * start.step_ms(start.operators)
+    assert not any("0 %" in one for one in told.assumptions)
+    assert not whatifs()["cpu_threads"].detect(baseline(replace(quick, trials=()))).applicable
 
 
 def test_the_script_as_it_stands_takes_what_it_did_when_tried(tried) -> None:

@@ -76,6 +76,7 @@ def core_contention(scenario: Scenario, before: Graph, baseline: Subject, thread
 
 
 _AS_TIMED = "the iteration takes the time measured on that number of threads, while the loader's workers run"
+_SHARE = "{:.0f} % of the computing is in operators that are split over threads"
 _AS_TRIED = "operators scale as in this script's iterations on another number of threads"
 _LEAST_ROUNDS = Constant.at(2.0, "one round has no scatter: it may have been disturbed")
 _MOST_SPREAD = Constant.at(
@@ -96,13 +97,16 @@ class CpuThreads(UsualWhatIf):
         return f"split operators over {value or 'other'} CPU thread{'s' if value != '1' else ''}"
 
     def detect(self, subject: Subject) -> Applicability:
-        """Applicable if the CPU computes, and has operators that are worth splitting."""
+        """Applicable if the CPU computes, and splits operators or was tried on another number of threads.
+
+        Libraries also split products that are too small to gain: a trial tells.
+        """
         cores, now = cores_of(subject), threads_in(Scenario.of(subject), subject)
         if subject.on_gpu:
             return Applicability.no("the operators run on the GPU and not on CPU threads")
         if cores == 1 and now == 1:
             return Applicability.no("the machine has only one core")
-        if subject.thread_use.split <= 0:
+        if subject.thread_use.split <= 0 and (subject.tried is None or subject.tried.other_threads is None):
             return Applicability.no("no operator is large enough to be split over threads")
         counts = {
             one for one in (*_VALUES, cores, cores - present_setting(subject).workers) if 1 <= one <= cores
@@ -168,7 +172,7 @@ class CpuThreads(UsualWhatIf):
             scale(graph, chosen, least),
             scale(graph, chosen, most),
             assumptions=(
-                f"{100 * subject.thread_use.split:.0f} % of the computing is in operators that are split over threads",
+                *((_SHARE.format(100 * share),) if (share := subject.thread_use.split) > 0 else ()),
                 *((_AS_TRIED,) if tried else ()),
                 *(("more threads than cores gain nothing",) if asked > cores else ()),
             ),
