@@ -27,7 +27,7 @@ from whatifs import KEEPS_MEMORY
 
 from skyline.interval import ENDS, End, Interval, median
 from skyline.rewrite.catalogue.kronecker import snippet
-from skyline.whatif.catalogue.models.kronecker import KroneckerLinear, LargerFactor, Structure
+from skyline.whatif.catalogue.models.kronecker_factors import KroneckerLinear, LargerFactor, Structure
 from skyline.whatif.cost.factored_layers import Split
 from skyline.whatif.cost.narrow_rate import HALF_RATE
 from skyline.whatif.cost.small_factors import SmallFactor, added_us

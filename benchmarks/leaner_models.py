@@ -73,6 +73,7 @@ _WHOLE_SCRIPTS = (
     "unseen_whatifs_14",
     "unseen_whatifs_15",
     "unseen_whatifs_16",
+    "unseen_whatifs_17",
 )
 
 

@@ -76,7 +76,7 @@ def main() -> int:
     parser.add_argument("--interpreter", help="Python that runs the scripts (default: this one)")
     parser.add_argument("--scratch", type=Path, default=Path(tempfile.gettempdir(), "skyline-corpus"))
     parser.add_argument("--mirror", type=Path, help="a folder of bare clones")
-    parser.add_argument("--name", default="unseen_whatifs_17", help="name of the result files")
+    parser.add_argument("--name", default="unseen_whatifs_18", help="name of the result files")
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()
     options.only, options.together, options.alone = [], False, False

@@ -13,7 +13,6 @@ from skyline.capture.batch_in_force import UNKNOWN, BatchInForce, batch_in_force
 from skyline.capture.early_facts import micro_batches
 from skyline.capture.events import LoaderSeen, OptimizerSeen, Ready, RunFacts
 from skyline.capture.iteration import iteration_fact
-from skyline.capture.layer_trials import LayerTrials
 from skyline.capture.recording import ChildRecording, notes_on
 from skyline.capture.redactor import Redactor, secret_free
 from skyline.capture.request import CaptureRequest
@@ -36,7 +35,7 @@ from skyline.trace.facts import (
 from skyline.trace.profile import CAPTURE_SCHEMA, Profile, SourceFile
 from skyline.trace.record import BareTimes, CodeLine
 from skyline.trace.tensor_values import TensorValues
-from skyline.trace.trial import ProductTrial, Trial
+from skyline.trace.trial import LayerTrials, ProductTrial, Trial
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from skyline.capture.recording import record_lightly
 from skyline.capture.trial_budget import TrialBudget
 from skyline.capture.turns import Expendable, Round, Turn, in_turns, trial, undisturbed, widened
 from skyline.lazy_dataclass import dataclass
+from skyline.trace.facts import Environment
 from skyline.trace.record import BareTimes, Phase, Record, RecordKind, Trace
 from skyline.trace.trial import PRODUCTS, UNCHANGED, Choices, OpTiming, Trial
 
@@ -346,14 +347,18 @@ class _ConfigTurns:
 
 def _configs(run: ScriptRun) -> list[Choices]:
     environment, settings = run.facts.environment, run.recording.settings
-    own = environment.intraop_threads
-    other = 1 if own > 1 else environment.cpu_count
+    own, other = environment.intraop_threads, other_threads(environment)
     formats = [""]
     autocast = settings is not None and settings.autocast
     if not autocast and _NARROW_FROM in environment.cpu_features and _has_wide_products(run.recording.trace):
         formats.append(_NARROW_FORMAT)
     threads = (None,) if other == own else (None, other)
     return [Choices(threads=each, number_format=kind) for kind in formats for each in threads]
+
+
+def other_threads(environment: Environment) -> int:
+    """The number of threads to try beside the script's own: one, or all cores if it uses one; on one core its own."""
+    return 1 if environment.intraop_threads > 1 else environment.cpu_count
 
 
 def _has_wide_products(trace: Trace) -> bool:

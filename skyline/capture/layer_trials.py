@@ -7,17 +7,21 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import islice
 from math import prod
 
+from skyline.capture.assemble import ScriptRun
 from skyline.capture.child_process import ChildProcess
+from skyline.capture.config_trials import other_threads
+from skyline.capture.held_run import HeldRun
 from skyline.capture.product_trials import call_product
 from skyline.capture.trial_budget import TrialBudget
 from skyline.interval import median
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import ModuleFact
 from skyline.trace.record import Phase, RecordKind, Trace
-from skyline.trace.trial import Choices, KroneckerTrial, SplitTrial
+from skyline.trace.trial import Choices, KroneckerTrial, LayerTrials, SplitTrial
 
 _OPERATOR = "aten::linear"
 _KRONECKER_LAYER, _KRONECKER_WEIGHT = "kronecker linear", "kronecker weight"
@@ -45,6 +49,8 @@ _SECONDS = 1.0
 """No product is started later than this."""
 _PASSES = 3.0
 """Ratio of the time of a forward and a backward pass to that of the forward pass."""
+_SLOWER = 2.0
+"""Expected ratio of the time on another number of threads: about two on a single thread."""
 _WEIGHT_S = 0.1
 """Time that is left for one weight of an LSTM."""
 _Sizes = tuple[tuple[int, ...], ...]
@@ -74,12 +80,23 @@ class _Layer:
         return sorted(rank for rank in powers if rank >= _LEAST_RANK)
 
 
-@dataclass(frozen=True, slots=True)
-class LayerTrials:
-    """The trials of layers with smaller factors as weights."""
+def layers_of_run(held: HeldRun, run: ScriptRun, budget: TrialBudget) -> LayerTrials:
+    """Trials of the layers of a run that waits; none if the script has ended."""
+    recording, threads = run.recording, run.facts.environment.intraop_threads
+    if run.ended_after is not None:
+        return LayerTrials()
+    return held.compute(
+        lambda child: layer_trials(child, recording.trace, recording.modules, threads, budget)
+    )
 
-    split: tuple[SplitTrial, ...] = ()
-    kronecker: tuple[KroneckerTrial, ...] = ()
+
+def layers_on_threads(held: HeldRun, run: ScriptRun, own: LayerTrials, budget: TrialBudget) -> LayerTrials:
+    """The trials of a run, and the same forms on another number of threads, as long as there is time."""
+    environment = run.facts.environment
+    threads = other_threads(environment)
+    if own == LayerTrials() or threads == environment.intraop_threads:
+        return own
+    return held.compute(lambda child: with_threads(child, own, threads, budget))
 
 
 def layer_trials(
@@ -95,6 +112,14 @@ def layer_trials(
     """
     return LayerTrials(
         split_trials(child, trace, threads, budget), kronecker_trials(child, trace, modules, threads, budget)
+    )
+
+
+def with_threads(child: ChildProcess, own: LayerTrials, threads: int, budget: TrialBudget) -> LayerTrials:
+    """The trials, and the same forms on another number of ``threads``, as long as there is time."""
+    return LayerTrials(
+        (*own.split, *_split_on(child, own.split, threads, budget)),
+        (*own.kronecker, *_kronecker_on(child, own.kronecker, threads, budget)),
     )
 
 
@@ -115,12 +140,10 @@ def split_trials(
         for rank in layer.ranks if whole else ():
             if not ends.fits(takes_s / 2):
                 break
-            first = _passes_us(child, *_product(layer.rows, layer.inner, rank), threads)
-            second = _passes_us(child, *_product(layer.rows, rank, layer.columns), threads)
-            if call and whole and first and second:
+            both = _split_us(child, call, layer.rows, layer.inner, layer.columns, rank, threads)
+            if call and whole and both:
                 forward_us, backward_us = (
-                    (_without(each, one), _without(each, before) + _without(each, after))
-                    for each, one, before, after in zip(call, whole, first, second, strict=True)
+                    (_without(each, one), split) for each, one, split in zip(call, whole, both, strict=True)
                 )
                 found.append(
                     SplitTrial(layer.rows, layer.inner, layer.columns, rank, forward_us, backward_us)
@@ -144,11 +167,10 @@ def kronecker_trials(
             plain = plain or _passes_us(
                 child, _OPERATOR, ((rows, inner), (columns, inner), (columns,)), threads
             )
-            factors = (blocks, blocks), (columns // blocks, inner // blocks), (columns,)
-            made = _passes_us(child, _KRONECKER_LAYER, ((rows, inner), *factors), threads)
+            made = _passes_us(child, *_kronecker(rows, inner, columns, blocks), threads)
             if plain and made:
-                passes = zip(plain, made, strict=True)
-                found.append(KroneckerTrial(rows, inner, columns, blocks, *passes))
+                forward_us, backward_us = zip(plain, made, strict=True)
+                found.append(KroneckerTrial(rows, inner, columns, blocks, forward_us, backward_us))
     weights = dict.fromkeys(
         size for module in modules for size in module.lstm_weights if _FLOAT_BYTES * prod(size) <= _MOST_BYTES
     )
@@ -156,11 +178,48 @@ def kronecker_trials(
         for blocks in _dividing(rows, columns):
             if not ends.fits(_WEIGHT_S):
                 break
-            factors = (blocks, blocks), (rows // blocks, columns // blocks)
-            made = _passes_us(child, _KRONECKER_WEIGHT, factors, threads)
+            made = _passes_us(child, *_kronecker(0, columns, rows, blocks), threads)
             if made:
                 found.append(KroneckerTrial(0, columns, rows, blocks, (0.0, made[0]), (0.0, made[1])))
     return tuple(found)
+
+
+def _split_on(
+    child: ChildProcess, own: Sequence[SplitTrial], threads: int, budget: TrialBudget
+) -> list[SplitTrial]:
+    """The two products of each trial on another number of threads, as long as there is time."""
+    ends = TrialBudget(min(_SECONDS, budget.left_s))
+    found: list[SplitTrial] = []
+    call: _Passes | None = None
+    for one in own:
+        if not ends.fits(_SLOWER * _TIMES * (one.forward_us[1] + one.backward_us[1]) / 1e6):
+            break
+        call = call or _passes_us(child, *_product(1, 1, 1), threads)
+        both = _split_us(child, call, one.rows, one.inner, one.columns, one.rank, threads)
+        if both:
+            forward_us, backward_us = both
+            found.append(
+                replace(one, forward_us=(0.0, forward_us), backward_us=(0.0, backward_us), threads=threads)
+            )
+    return found
+
+
+def _kronecker_on(
+    child: ChildProcess, own: Sequence[KroneckerTrial], threads: int, budget: TrialBudget
+) -> list[KroneckerTrial]:
+    """The form with factors of each trial on another number of threads, as long as there is time."""
+    ends = TrialBudget(min(_SECONDS, budget.left_s))
+    found: list[KroneckerTrial] = []
+    for one in own:
+        if not ends.fits(_SLOWER * _TIMES * (one.forward_us[1] + one.backward_us[1]) / 1e6):
+            break
+        made = _passes_us(child, *_kronecker(one.rows, one.inner, one.columns, one.blocks), threads)
+        if made:
+            forward_us, backward_us = made
+            found.append(
+                replace(one, forward_us=(0.0, forward_us), backward_us=(0.0, backward_us), threads=threads)
+            )
+    return found
 
 
 def _dividing(*sizes: int) -> list[int]:
@@ -169,6 +228,27 @@ def _dividing(*sizes: int) -> list[int]:
 
 def _product(rows: int, inner: int, columns: int) -> tuple[str, _Sizes]:
     return _OPERATOR, ((rows, inner), (columns, inner))
+
+
+def _kronecker(rows: int, inner: int, columns: int, blocks: int) -> tuple[str, _Sizes]:
+    """The call of a layer with factors; with 0 rows, the making of its weight."""
+    factors = (blocks, blocks), (columns // blocks, inner // blocks)
+    return (_KRONECKER_LAYER, ((rows, inner), *factors, (columns,))) if rows else (_KRONECKER_WEIGHT, factors)
+
+
+def _split_us(
+    child: ChildProcess, call: _Passes | None, rows: int, inner: int, columns: int, rank: int, threads: int
+) -> _Passes | None:
+    """The passes of both thin products together, without their calls; None if the child cannot call them."""
+    first = _passes_us(child, *_product(rows, inner, rank), threads)
+    second = _passes_us(child, *_product(rows, rank, columns), threads)
+    if not (call and first and second):
+        return None
+    forward_us, backward_us = (
+        _without(each, before) + _without(each, after)
+        for each, before, after in zip(call, first, second, strict=True)
+    )
+    return forward_us, backward_us
 
 
 def _passes_us(child: ChildProcess, operator: str, inputs: _Sizes, threads: int) -> _Passes | None:

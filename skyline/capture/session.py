@@ -36,7 +36,7 @@ from skyline.capture.ended_early import LEAST_ITERATIONS, too_few
 from skyline.capture.events import Ended, Ready
 from skyline.capture.held_run import HeldRun
 from skyline.capture.iteration import notes_on_cutting
-from skyline.capture.layer_trials import LayerTrials, layer_trials
+from skyline.capture.layer_trials import layers_of_run, layers_on_threads
 from skyline.capture.load_meter import LoadMeter
 from skyline.capture.page_copies import with_page_copies
 from skyline.capture.power import counter_of, measured
@@ -54,7 +54,7 @@ from skyline.trace.facts import MachineLoad, PowerFact
 from skyline.trace.profile import Profile
 from skyline.trace.record import BareTimes
 from skyline.trace.tensor_values import TensorValues
-from skyline.trace.trial import ProductTrial, Trial, joined
+from skyline.trace.trial import LayerTrials, ProductTrial, Trial, joined
 from skyline.units import plural
 
 _QUICK_MS = 8.0
@@ -195,26 +195,16 @@ class CaptureSession:
                 return assemble(with_notes(sizes.run), joined(sizes.trials))
             if sizes.trials:
                 show("curve's", lambda: assemble(with_notes(sizes.run), joined(sizes.trials)))
-            layers = self._layer_trials(held, sizes.run, budget, late)
+            stage = "try layers with smaller factors"
+            layers = late.to(stage, lambda: layers_of_run(held, sizes.run, budget), LayerTrials())
             configs, products = self._with_other_configs(held, sizes, budget, late)
+            stage = f"{stage} on another number of threads"
+            layers = late.to(stage, lambda: layers_on_threads(held, sizes.run, layers, budget), layers)
             return assemble(with_notes(sizes.run), joined((*sizes.trials, *configs)), products, layers)
 
     @staticmethod
     def _tries_configs(run: ScriptRun, budget: TrialBudget) -> bool:
         return not run.recording.trace.sampled and configs_wanted(run) and budget.left_s > 0
-
-    @staticmethod
-    def _layer_trials(held: HeldRun, run: ScriptRun, budget: TrialBudget, late: StageFailures) -> LayerTrials:
-        recording, threads = run.recording, run.facts.environment.intraop_threads
-        if run.ended_after is not None:
-            return LayerTrials()
-        return late.to(
-            "try layers with smaller factors",
-            lambda: held.compute(
-                lambda child: layer_trials(child, recording.trace, recording.modules, threads, budget)
-            ),
-            LayerTrials(),
-        )
 
     def _with_other_configs(
         self, held: HeldRun, sizes: BatchTrials, budget: TrialBudget, late: StageFailures

@@ -158,8 +158,9 @@ class SplitTrial:
     """A product with a weight of the script, whole and as two products with that weight as two factors of ``rank``.
 
     The product multiplies ``rows`` x ``inner`` numbers by a weight of ``inner`` x ``columns``. Times are of
-    one pass in µs, in float32 and with the script's threads: of the one product, and of the two products
-    together. They do not contain the time of a call that computes nothing.
+    one pass in µs and in float32: of the one product, and of the two products together. They do not contain
+    the time of a call that computes nothing. ``threads`` is None for the script's own number; with another
+    number, the first time is 0.
     """
 
     rows: int
@@ -168,6 +169,7 @@ class SplitTrial:
     rank: int
     forward_us: tuple[float, float]
     backward_us: tuple[float, float]
+    threads: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,9 +177,9 @@ class KroneckerTrial:
     """A linear layer of the script, as it is and with a weight that is a Kronecker product.
 
     The layer multiplies ``rows`` x ``inner`` numbers by a weight of ``inner`` x ``columns``. The smaller factor has
-    ``blocks`` rows and columns. Times are of one pass in µs, in float32 and with the script's threads, and contain the
-    calls: of the layer as it is, and with the factors. With 0 ``rows``, the whole weight is made of its factors, as an
-    LSTM needs it, and the first time is 0.
+    ``blocks`` rows and columns. Times are of one pass in µs and in float32, and contain the calls: of the layer as it
+    is, and with the factors. With 0 ``rows``, the whole weight is made of its factors, as an LSTM needs it, and the
+    first time is 0. ``threads`` is None for the script's own number; with another number, the first time is 0, too.
     """
 
     rows: int
@@ -186,6 +188,15 @@ class KroneckerTrial:
     blocks: int
     forward_us: tuple[float, float]
     backward_us: tuple[float, float]
+    threads: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LayerTrials:
+    """The trials of layers with smaller factors as weights."""
+
+    split: tuple[SplitTrial, ...] = ()
+    kronecker: tuple[KroneckerTrial, ...] = ()
 
 
 def divided_part(ratio: float, threads: int, other_threads: int) -> float:

@@ -11,6 +11,7 @@ from typing import Protocol
 from skyline.graph.graph import Graph
 from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
+from skyline.whatif.replaced_work import ReplacedWork
 from skyline.whatif.subject import Grain, Memory, MemoryChange, Subject
 
 
@@ -67,6 +68,8 @@ class Scenario:
     """Where the answer comes from: the weakest of the changes made so far."""
     choices: Mapping[str, str] = field(default_factory=dict[str, str])
     """The values of all changes that are asked together and can be made, by name. Some changes depend on others."""
+    replaced: Mapping[int, ReplacedWork] = field(default_factory=dict[int, ReplacedWork])
+    """The work that earlier changes put in the place of operators and tried, by row of the recording."""
 
     @classmethod
     def of(cls, subject: Subject, grain: Grain = Grain.PHASES) -> Scenario:

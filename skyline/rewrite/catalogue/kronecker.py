@@ -23,7 +23,7 @@ from skyline.rewrite.written_classes import (
 from skyline.source.program import Module
 from skyline.source.text import TextEdit, last_name, offsets_of, text_of, written
 from skyline.trace.facts import ModuleFact
-from skyline.whatif.catalogue.models.kronecker import Structure, kronecker_layers
+from skyline.whatif.catalogue.models.kronecker_factors import Structure, kronecker_layers
 
 NAME = "kronecker"
 _WEIGHT, _LINEAR, _LSTM = "KroneckerWeight", "KroneckerLinear", "KroneckerLSTM"

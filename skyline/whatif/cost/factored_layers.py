@@ -27,6 +27,7 @@ from skyline.whatif.constant import FLOAT_BYTES, Constant
 from skyline.whatif.cost.large_blocks import MOST_OF_A_TASK, provided_us
 from skyline.whatif.cost.narrow_rate import half_rate
 from skyline.whatif.cost.optimizer_step import temporary_factor
+from skyline.whatif.cost.shrunk_blocks import without_summands
 from skyline.whatif.cost.thread_scaling import CALL_US
 from skyline.whatif.number_formats import gpu
 from skyline.whatif.subject import Memory, MemoryChange, Subject, shapes
@@ -66,6 +67,11 @@ class Replaced(ABC):
     @abstractmethod
     def largest(self) -> int:
         """The number of elements in the largest new tensor."""
+
+    @property
+    def is_made_whole(self) -> bool:
+        """True if each pass computes the present weights, and their gradients, from the new ones."""
+        return False
 
     @property
     def less(self) -> int:
@@ -411,7 +417,9 @@ def with_weights(subject: Subject, layers: Sequence[Replaced], kept_bytes: float
             return _moved(made, "activations", kept_bytes)
         now = memory.fitted(subject.levels)
         largest = {layer.module.path: layer.largest for layer in layers}
-        then = now.scaled(1 + kept_bytes / max(1.0, now.most_activations))
+        summands = {one.before: one.after / one.before for one in layers if not one.is_made_whole}
+        then = without_summands(subject, now, summands)
+        then = then.scaled(1 + kept_bytes / max(1.0, then.most_activations))
         then = then.with_weights(lasting, 1 - share, temporary_factor(subject, largest, share))
         before, after = now.peak(), then.peak()
         gradients = after.gradients - before.gradients

@@ -28,11 +28,12 @@ def half_rate(profile: Profile, narrowest: int, *, back: bool) -> Interval:
     It comes from the script's own products if these were tried: from those with the nearest narrowest side,
     because libraries may compute narrower products in another way.
     """
-    if not profile.split_trials:
+    trials = [one for one in profile.split_trials if one.threads is None]
+    if not trials:
         return HALF_RATE
-    sides = {_narrowest(one) for one in profile.split_trials}
+    sides = {_narrowest(one) for one in trials}
     nearest = min(sides, key=lambda side: abs(log(side / narrowest)))
-    found = sorted(_half_rate(one, back=back) for one in profile.split_trials if _narrowest(one) == nearest)
+    found = sorted(_half_rate(one, back=back) for one in trials if _narrowest(one) == nearest)
     return Interval(median(found), _OTHERS.low * found[0], _OTHERS.high * found[-1])
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 import numpy as np
 
 from skyline.graph.column import Times
 from skyline.memory.peak import live_blocks
-from skyline.trace.record import PASSES, Allocation
+from skyline.memory.recomputation import RecordedLevels
+from skyline.trace.record import PASSES, Allocation, Phase
 from skyline.whatif.constant import Constant
 from skyline.whatif.subject import Subject
 
@@ -20,6 +24,25 @@ _SIZE_TOLERANCE = Constant.at(0.01, "an assumption: allocators round sizes up by
 def holds(size_bytes: int, numbers: int) -> bool:
     """True if a block holds ``numbers`` numbers in 32 or 16 bits, and little else."""
     return any(1 <= size_bytes / (numbers * width.value) <= 1 + _SIZE_TOLERANCE.value for width in _WIDTHS)
+
+
+def without_summands(subject: Subject, levels: RecordedLevels, left: Mapping[int, float]) -> RecordedLevels:
+    """The levels with smaller gradients that a backward pass frees again, after it has added them to earlier ones.
+
+    ``left`` is the remaining share by number of elements. Gradients as large as a block of the forward pass are left
+    as they are: they may belong to an activation.
+    """
+    blocks = live_blocks(subject.script.trace.allocations)
+    shown = {one.size_bytes for one in blocks if one.phase is Phase.FORWARD}
+    change = np.zeros(len(levels.live))
+    for one in blocks:
+        if one.phase is not Phase.BACKWARD or one.freed is None or one.size_bytes in shown:
+            continue
+        share = next((part for numbers, part in left.items() if holds(one.size_bytes, numbers)), 1.0)
+        change[one.taken] -= (1 - share) * one.size_bytes
+        change[one.freed] += (1 - share) * one.size_bytes
+    level = np.cumsum(change)
+    return replace(levels, live=levels.live + level, activations=levels.activations + level)
 
 
 def less_at_peak(

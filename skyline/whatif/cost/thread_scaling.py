@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import TypeVar
@@ -22,6 +22,7 @@ from skyline.whatif.constant import EXAMPLES, XEON, Constant
 from skyline.whatif.cost.streaming import held_bytes
 from skyline.whatif.loader_setting import present_setting
 from skyline.whatif.number_formats import BFLOAT16
+from skyline.whatif.replaced_work import ReplacedWork
 from skyline.whatif.subject import Subject, shapes
 
 _PASSES_BACK = 2.0
@@ -191,6 +192,7 @@ def split_tasks(
     sorting: Indices | None = None,
     fused: bool = False,
     narrow: bool = False,
+    replaced: Mapping[int, ReplacedWork] | None = None,
 ) -> tuple[Indices, tuple[Division, ...]]:
     """The tasks on the script's thread whose time changes on ``asked`` threads, and their division.
 
@@ -198,8 +200,9 @@ def split_tasks(
     them. Loading grows with the batch (``loaded``), which may pass in parts. ``sorting`` are tasks that have
     become an update of touched rows only. ``fused`` means that the optimizer's step is one pass over all
     tensors, and that no tensor is still in a cache at the next step. ``narrow`` means that products are in 16
-    bits.
+    bits. ``replaced`` is the work of changed layers, by row of the recording.
     """
+    now, new = threads_of(baseline), replaced or {}
     trace = baseline.script.trace
     in_one_pass = fused and held_bytes(baseline) > _CACHES_BYTES.value
     apart = set[int]() if sorting is None else set[int](sorting.tolist())
@@ -222,6 +225,11 @@ def split_tasks(
         record = trace.records[row]
         growth = by_phase.get(record.phase, larger)
         part = None if tried is None else tried[0].divided_part(tried[1], narrow=narrow)
+        if row in new:
+            own = division or Division(Interval.exact(0.0), tried=True)
+            kept.append(task)
+            divisions.append(_with_new_work(own, new[row], now))
+            continue
         split = is_split(record, trace, growth)
         # The tried time does not apply if these changes replace the step or the gradient.
         elsewhere = (fused and record.phase is Phase.OPTIMIZER) or (apart and "mbedding" in record.name)
@@ -242,6 +250,20 @@ def split_tasks(
             usual = _of_larger(usual, growth) if usual in (PLAIN_PART, _BACKWARD_PART) else usual
             divisions.append(Division(usual, _LOOPS.get((work, record.phase is Phase.BACKWARD), 1)))
     return np.array(kept, np.int64), tuple(divisions)
+
+
+def _with_new_work(usual: Division, new: ReplacedWork, threads: int) -> Division:
+    """The division of a task with new work: the parts by their time on one thread."""
+    tried = _as_tried(new.part)
+    if new.share >= 1.0:
+        return Division(tried, loops=0, tried=new.with_call)
+
+    def mixed(part: float, rest: float) -> float:
+        ours, others = new.share / gained(part, threads), (1 - new.share) / gained(rest, threads)
+        return (ours * part + others * rest) / (ours + others)
+
+    ends = (mixed(getattr(tried, end), getattr(usual.part, end)) for end in ENDS)
+    return replace(usual, part=Interval(*ends))
 
 
 def split_in_loader(baseline: Subject, graph: Graph, asked: int) -> tuple[Indices, tuple[Division, ...]]:

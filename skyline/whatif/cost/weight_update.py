@@ -7,17 +7,19 @@ from collections.abc import Mapping, Sequence
 from math import log, prod
 from statistics import fmean
 
-import numpy as np
-
 from skyline.graph.column import Indices
 from skyline.graph.graph import Graph, scale
 from skyline.graph.selection import select
 from skyline.graph.task import ALL_BUT_LOADING, TaskKind
 from skyline.interval import END_OF_GAIN, End, median
+from skyline.memory.growth import LARGE_BYTES
 from skyline.trace.record import Phase
-from skyline.whatif.constant import Constant
+from skyline.whatif.constant import FLOAT_BYTES, Constant
 from skyline.whatif.cost.factored_layers import HOST, OneWeight, Replaced, product_kind, tasks_of
+from skyline.whatif.cost.large_blocks import without_returning
+from skyline.whatif.cost.operator_call import dispatch_us
 from skyline.whatif.cost.optimizer_step import update_of
+from skyline.whatif.cost.shrunk_blocks import holds
 from skyline.whatif.cost.streaming import relieved
 from skyline.whatif.subject import Subject, shapes
 
@@ -31,18 +33,39 @@ _PER_WEIGHT = (Phase.OPTIMIZER, Phase.COMMUNICATION)
 
 
 def with_gradients_added(subject: Subject, graph: Graph, layers: Sequence[Replaced]) -> Graph:
-    """The graph with the accumulation of these layers' gradients scaled to their new sizes."""
-    factors = {layer.module.path: layer.after / layer.before for layer in layers}
-    sizes = {layer.module.path: layer.before for layer in layers}
+    """The graph with the gradients of the new weights accumulated and freed.
+
+    Accumulation is a call for each weight, and traffic in proportion to its size.
+    """
+    by_path = {layer.module.path: layer for layer in layers}
     chosen = tasks_of(graph, layers, phase=Phase.BACKWARD, kind=product_kind(subject))
-    scaled = np.ones(len(chosen))
-    for place, (task, shape) in enumerate(zip(chosen.tolist(), shapes(subject, graph, chosen), strict=True)):
-        path = graph.structure.modules[int(graph.tasks.module[task])]
+    call_us = 0.0 if subject.on_gpu else dispatch_us(subject, graph, Phase.BACKWARD)
+    durations = graph.durations.copy()
+    for task, shape in zip(chosen.tolist(), shapes(subject, graph, chosen), strict=True):
+        layer = by_path[graph.structure.modules[int(graph.tasks.module[task])]]
         if shape is not None and shape.operator.endswith("AccumulateGrad") and shape.inputs:
             rows, *rest = shape.inputs[0] or (0,)
-            if rest and rows * rest[0] == sizes[path]:
-                scaled[place] = factors[path]
-    return scale(graph, chosen, scaled)
+            if rest and rows * rest[0] == layer.before:
+                called_us = min(call_us, float(durations[task]))
+                traffic_us = (durations[task] - called_us) * layer.after / layer.before
+                durations[task] = (1 + layer.more_tensors) * called_us + traffic_us
+    return _with_gradients_kept(subject, graph.with_times(durations=durations), layers)
+
+
+def _with_gradients_kept(subject: Subject, graph: Graph, layers: Sequence[Replaced]) -> Graph:
+    """The graph without the pauses in which large gradients go back to the system, where the new ones are small."""
+    if subject.on_gpu:
+        return graph
+    saved: dict[int, float] = {}
+    for layer in layers:
+        parts = layer.largest, layer.after - layer.largest
+        returned = sum(part for part in parts if FLOAT_BYTES.value * part > LARGE_BYTES)
+        saved[layer.before] = max(0.0, 1 - returned / layer.before)
+
+    def share(size_bytes: int) -> float:
+        return next((part for numbers, part in saved.items() if holds(size_bytes, numbers)), 0.0)
+
+    return without_returning(subject, graph, share)
 
 
 def with_update(subject: Subject, graph: Graph, layers: Sequence[Replaced], end: End) -> Graph:

@@ -93,13 +93,18 @@ def test_the_products_of_a_script_of_long_iterations_are_tried_with_their_sizes_
             assert (times.wide_otherwise_us > 0) == (trial.threads != trial.other_threads)
     assert {trial.number_format for trial in profile.product_trials} == {"bfloat16"}
     assert {(trial.inner, trial.columns) for trial in profile.split_trials} == {(256, 128)}
+    elsewhere = {None} if others == environment.intraop_threads else {None, others}
+    assert {one.threads for one in profile.split_trials} == elsewhere
     for split in profile.split_trials:
         assert split.rank < 128
-        assert min(*split.forward_us, *split.backward_us) > 0
+        assert min(split.forward_us[1], split.backward_us[1]) > 0
+        assert (split.forward_us[0] > 0) is (split.threads is None)
     tried = {(trial.rows, trial.inner, trial.columns, trial.blocks) for trial in profile.kronecker_trials}
     assert {(2048, 256, 128, 4), (2048, 256, 128, 2), (16, 8, 4, 2)} <= tried
+    assert {one.threads for one in profile.kronecker_trials} == elsewhere
     for one in profile.kronecker_trials:
-        assert min(*one.forward_us, *one.backward_us) > 0
+        assert min(one.forward_us[1], one.backward_us[1]) > 0
+        assert (one.forward_us[0] > 0) is (one.threads is None)
 
 
 def test_a_script_without_products_is_asked_nothing(tmp_path: Path, starter: Starter) -> None:
@@ -178,11 +183,12 @@ CALL_US = 20.0
 class Tried:
     """A child whose products take a call, and as many µs as 1,000 operations."""
 
-    def __init__(self):
+    def __init__(self, threads=4):
         self.asked = []
+        self.threads = threads
 
     def send(self, do, **fields):
-        assert (do, fields["threads"], fields["number_format"]) == ("try", 4, "float32")
+        assert (do, fields["threads"], fields["number_format"]) == ("try", self.threads, "float32")
         self.asked.append(fields["product"]["inputs"])
 
     def receive(self, *_):
@@ -268,6 +274,8 @@ def test_weights_of_lstms_are_tried_as_they_are_made() -> None:
     ]
     assert all(one.forward_us[0] == 0 < one.forward_us[1] for one in found.kronecker)
     assert child.asked[0] == ((4, 4), (8, 2))
+    twice = layer_trials.with_threads(Tried(1), found, 1, TrialBudget(60.0))
+    assert twice.kronecker == (*found.kronecker, *(replace(one, threads=1) for one in found.kronecker))
 
 
 def test_the_tried_layer_is_the_one_that_is_written() -> None:

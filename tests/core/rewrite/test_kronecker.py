@@ -10,7 +10,7 @@ import torch
 
 from skyline.trace.facts import ModuleFact
 from skyline.trace.record import CodeLine
-from skyline.whatif.catalogue.models.kronecker import Structure, kronecker_layers
+from skyline.whatif.catalogue.models.kronecker_factors import Structure, kronecker_layers
 
 SCRIPT = "/project/train.py"
 HEAD = "import torch\nfrom torch import nn\n"

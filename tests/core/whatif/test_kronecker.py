@@ -7,17 +7,21 @@ from dataclasses import replace
 import pytest
 
 from skyline.errors import UsageError
+from skyline.graph.task import PHASE
 from skyline.interval import Interval
 from skyline.trace.facts import MemoryFact, ModuleFact, OptimizerFact
 from skyline.trace.record import BareTimes, IterationMark, OperatorShape, Phase, Record, RecordKind, Trace
 from skyline.trace.trial import KroneckerTrial
 from skyline.whatif.base import Grain, Provenance, Scenario
 from skyline.whatif.baseline import baseline
-from skyline.whatif.catalogue.models.kronecker import WHATIF, Structure, kronecker_layers
+from skyline.whatif.catalogue.models.kronecker import WHATIF
+from skyline.whatif.catalogue.models.kronecker_factors import Structure, kronecker_layers
+from skyline.whatif.composition import compose
 from skyline.whatif.cost.narrow_rate import HALF_RATE
 from skyline.whatif.cost.operator_call import MOST_US
 from skyline.whatif.cost.small_factors import SmallFactor, added_us
 from skyline.whatif.cost.thread_scaling import CALL_US
+from skyline.whatif.question import Choice
 
 ROWS, INPUTS, OUTPUTS, BLOCKS = 64, 256, 512, 4
 WEIGHT, HIDDEN = INPUTS * OUTPUTS, 128
@@ -180,6 +184,24 @@ def test_a_layer_that_was_tried_takes_what_its_trial_took(net):
     assert start.step_ms(changed.graph) == pytest.approx((1250 + 1500 + step) / 1e3, rel=1e-6)
     assert changed.provenance is Provenance.TRIED
     assert changed.below_ms == pytest.approx((0.2 * 250 + 0.3 * 500) / 1e3, rel=0.1)
+
+
+def test_a_layer_that_was_tried_on_one_thread_as_well(net):
+    """The layer as it was tried on one thread counts, not the product in whose place it is."""
+    threads = replace(net.environment, cpu_count=2, intraop_threads=2)
+    own = tried(ROWS, INPUTS, OUTPUTS, (1000.0, 1000.0), (2000.0, 2000.0))
+    there = replace(own, forward_us=(0.0, 1200.0), backward_us=(0.0, 2000.0), threads=1)
+    start = baseline(replace(net, environment=threads, kronecker_trials=(own, there)))
+    both = compose(start, (Choice("kronecker", str(BLOCKS)), Choice("cpu_threads", "1")))
+    alone = compose(start, (Choice("kronecker", str(BLOCKS)),))
+    tasks = start.operators.tasks
+
+    def phase_ms(made, phase):
+        here = tasks.phase == PHASE[phase]
+        return made.scenario.graph.durations[here].sum() / 3e3
+
+    assert phase_ms(both, Phase.FORWARD) - phase_ms(alone, Phase.FORWARD) == pytest.approx(0.2, rel=0.02)
+    assert phase_ms(both, Phase.BACKWARD) == pytest.approx(phase_ms(alone, Phase.BACKWARD), rel=0.02)
 
 
 def test_a_trial_with_fewer_rows_or_other_blocks(net):

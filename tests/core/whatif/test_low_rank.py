@@ -11,7 +11,16 @@ from skyline.errors import UsageError
 from skyline.graph.task import PHASE
 from skyline.memory.growth import LARGE_BYTES
 from skyline.trace.facts import Device, MemoryFact, ModuleFact, OptimizerFact
-from skyline.trace.record import BareTimes, IterationMark, OperatorShape, Phase, Record, RecordKind, Trace
+from skyline.trace.record import (
+    Allocation,
+    BareTimes,
+    IterationMark,
+    OperatorShape,
+    Phase,
+    Record,
+    RecordKind,
+    Trace,
+)
 from skyline.whatif.base import Grain, Scenario
 from skyline.whatif.baseline import baseline
 from skyline.whatif.catalogue.models.low_rank import WHATIF, split_layers
@@ -192,6 +201,103 @@ def test_memory_loses_the_parameters_and_keeps_what_is_between(net):
     assert before.memory.optimizer.value - changed.memory.optimizer.value == pytest.approx(8 * less)
     assert before.memory.gradients.value - changed.memory.gradients.value == pytest.approx(4 * less)
     assert changed.memory.activations.value - before.memory.activations.value == 4 * ROWS * RANK
+
+
+def with_gradients_added(net, adding_us, call_us=2.0):
+    """The network with the weight's gradient added to an earlier one; operators of ``call_us`` compute nothing."""
+    shapes = (
+        *net.trace.shapes,
+        OperatorShape("torch::autograd::AccumulateGrad", ((OUTPUTS, INPUTS),), ("float32",)),
+    )
+    ends = [one for one in net.trace.records if one.phase is Phase.BACKWARD]
+    adding = [
+        replace(
+            one, name="torch::autograd::AccumulateGrad", duration_us=adding_us, shape=len(shapes) - 1,
+            start_us=one.start_us + one.duration_us,
+        )
+        for one in ends
+    ]  # fmt: skip
+    calls = [
+        replace(
+            one, name="TBackward0", duration_us=call_us, module=0, shape=-1, start_us=one.start_us + count
+        )
+        for one in adding
+        for count in (1, 2, 3)
+    ]
+    return replace(
+        net, trace=replace(net.trace, records=(*net.trace.records, *adding, *calls), shapes=shapes)
+    )
+
+
+def test_a_gradient_is_added_once_for_both_weights_in_proportion_to_their_size(net):
+    adding_us = 400.0
+    start, _, changed = asked(with_gradients_added(net, adding_us))
+    tasks = start.operators.tasks
+    adds = [task for task in range(len(start.operators)) if "Accumulate" in tasks.names[tasks.name[task]]]
+    share = start.operators.durations[adds[0]] / adding_us
+    expected = share * (2 * 2.0 + (adding_us - 2.0) * LEFT / WEIGHT)
+    assert changed.graph.durations[adds[0]] == pytest.approx(expected, rel=1e-3)
+
+
+LARGE = LARGE_BYTES // 4 + OUTPUTS
+"""Numbers of a gradient that goes back to the system."""
+
+
+def wide(net, *allocations):
+    """The network with a layer of ``LARGE`` numbers in the place of its first one."""
+    inputs = LARGE // OUTPUTS
+
+    def larger(size):
+        return {(OUTPUTS, INPUTS): (OUTPUTS, inputs), (ROWS, INPUTS): (ROWS, inputs)}.get(size, size)
+
+    shapes = tuple(replace(one, inputs=tuple(map(larger, one.inputs))) for one in net.trace.shapes)
+    numbers = inputs * OUTPUTS + SMALL
+    return replace(
+        net,
+        modules=(MODULES[0], linear("Net.fc", inputs, OUTPUTS), HEAD),
+        trace=replace(net.trace, shapes=shapes, allocations=tuple(allocations)),
+        memory=MemoryFact(4 * numbers, 4 * numbers, 8 * numbers, 0),
+        peak_bytes=24 * numbers,
+        optimizers=(OptimizerFact("Adam", 1, 4, numbers, 8 * numbers, {}),),
+        large_block_us_per_mb=PAGED_US_PER_MB,
+    )
+
+
+def test_a_large_gradient_no_longer_goes_back_to_the_system(net):
+    inputs = LARGE // OUTPUTS
+    size = 4 * inputs * OUTPUTS
+    last = net.trace.iterations[-1]
+    step = next(
+        one for one in net.trace.records if one.phase is Phase.OPTIMIZER and one.iteration == last.index
+    )
+    python = replace(
+        step, name="python", kind=RecordKind.PYTHON, duration_us=900.0, shape=-1,
+        start_us=step.start_us + step.duration_us, line=0,
+    )  # fmt: skip
+    pauses = [replace(python, iteration=one.index, start_us=one.end_us) for one in net.trace.iterations]
+    marks = tuple(replace(one, end_us=one.end_us + 900.0) for one in net.trace.iterations)
+    paused = replace(net, trace=replace(net.trace, records=(*net.trace.records, *pauses), iterations=marks))
+    freed = Allocation(python.start_us + 100.0, -size, 7, Phase.OPTIMIZER, 0)
+    start, _, changed = asked(wide(paused, freed))
+    again, _, kept = asked(wide(paused))
+    saved_ms = again.step_ms(kept.graph) - start.step_ms(changed.graph)
+    assert saved_ms == pytest.approx(PAGED_US_PER_MB * size / 1e9, rel=0.1)
+
+
+def test_a_gradient_that_is_added_and_freed_shrinks_at_the_peak(net):
+    inputs = LARGE // OUTPUTS
+    size = 4 * inputs * OUTPUTS
+    taken = Allocation(100.0, size, 7, Phase.BACKWARD)
+    freed = Allocation(200.0, -size, 7, Phase.BACKWARD)
+    start, before, changed = asked(wide(net, taken, freed))
+    left = RANK * (inputs + OUTPUTS) / (inputs * OUTPUTS)
+    saved = before.memory.activations.value - changed.memory.activations.value
+    assert saved == pytest.approx((1 - left) * size, rel=0.05)
+    # An activation of the same size stays.
+    shown = Allocation(50.0, size, 8, Phase.FORWARD), Allocation(60.0, -size, 8, Phase.FORWARD)
+    _, before, changed = asked(wide(net, *shown, taken, freed))
+    assert changed.memory.activations.value >= before.memory.activations.value
+    assert start.levels is not None
 
 
 def test_values_are_ranks_around_a_quarter_of_the_largest_layer(net):

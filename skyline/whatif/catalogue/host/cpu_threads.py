@@ -157,6 +157,7 @@ class CpuThreads(UsualWhatIf):
             sorting=sparse_work(subject, graph, batch) if "sparse_embedding" in scenario.choices else None,
             fused=scenario.choices.get("fused_optimizer", FOREACH) != FOREACH,
             narrow=scenario.product_format in NARROW,
+            replaced=scenario.replaced,
         )
         if not len(chosen) or asked == now:
             return scenario

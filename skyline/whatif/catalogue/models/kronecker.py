@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from skyline.errors import UsageError
+import numpy as np
+
 from skyline.graph.column import Times
 from skyline.graph.graph import Graph
 from skyline.graph.selection import select
@@ -26,12 +27,19 @@ from skyline.whatif.base import (
     UsualWhatIf,
 )
 from skyline.whatif.catalogue.host.traffic import bandwidth
+from skyline.whatif.catalogue.models.kronecker_factors import (
+    BLOCKS,
+    KroneckerLinear,
+    KroneckerLstm,
+    LargerFactor,
+    Layer,
+    Structure,
+    kronecker_layers,
+    lstms,
+)
 from skyline.whatif.constant import FLOAT_BYTES, Constant
 from skyline.whatif.cost.added_layers import called_twice, with_calls_added
 from skyline.whatif.cost.factored_layers import (
-    OneWeight,
-    Product,
-    Replaced,
     offered,
     parameters,
     product_kind,
@@ -42,17 +50,16 @@ from skyline.whatif.cost.factored_layers import (
 from skyline.whatif.cost.factored_linear import linear_layers, products, rows_of, with_products
 from skyline.whatif.cost.numpy_weights import with_numpy
 from skyline.whatif.cost.small_factors import SmallFactor, added_us
+from skyline.whatif.cost.thin_layers import by_record, kronecker_parts
 from skyline.whatif.cost.thread_scaling import threads_of
 from skyline.whatif.cost.weight_update import with_gradients_added, with_update
 from skyline.whatif.number_formats import gpu
-from skyline.whatif.question import whole_number
+from skyline.whatif.replaced_work import ReplacedWork
 from skyline.whatif.subject import shapes
 
-_BLOCKS = tuple(2**power for power in range(1, 8))
 _USUAL = Constant.at(
     4, "Thakker and others (2021, MLSys) compress LSTMs 10 to 25 times; 4 by 4 blocks do so 16 times"
 )
-_MOST_FREE = Constant.at(0.5, "an assumption: with more free numbers the added matrix is hardly sparse")
 _PLACE_NUMBERS = Constant.at(
     2.0, "the place of a free number takes eight bytes, as two numbers of float32 do"
 )
@@ -99,116 +106,6 @@ CAVEAT = "training tolerates fewer free parameters; its loss is not predicted"
 
 
 @dataclass(frozen=True, slots=True)
-class Structure:
-    """The number of rows and columns of the first factor, and the share of added free numbers (doping)."""
-
-    blocks: int
-    free: float = 0.0
-
-    @classmethod
-    def parse(cls, text: str) -> Structure:
-        """The structure described by ``4`` or ``4:0.01``. Raises UsageError for anything else."""
-        first, colon, second = text.partition(":")
-        blocks = whole_number("kronecker", first)
-        try:
-            free = float(second) if colon else 0.0
-        except ValueError:
-            free = -1.0
-        if blocks < _BLOCKS[0] or not 0 <= free <= _MOST_FREE.value or (colon and not free):
-            raise UsageError(
-                f"kronecker={text}: write a whole number of at least 2, and optionally a colon and a share "
-                "of free numbers",
-                hint="For example kronecker=4, or kronecker=4:0.01.",
-            )
-        return cls(blocks, free)
-
-    def numbers(self, rows: int, columns: int) -> int:
-        """The number of parameters that replace a weight of this size."""
-        return self.blocks**2 + rows * columns // self.blocks**2 + self.free_numbers(rows * columns)
-
-    def free_numbers(self, count: int) -> int:
-        """The number of free numbers in a weight of ``count`` numbers."""
-        return max(1, round(self.free * count)) if self.free else 0
-
-    def divides(self, *sizes: int) -> bool:
-        """True if the sizes divide into ``blocks`` equal parts."""
-        return all(size % self.blocks == 0 and size > self.blocks for size in sizes)
-
-
-@dataclass(frozen=True, slots=True)
-class KroneckerLinear(OneWeight):
-    """A linear layer; with free numbers, each pass computes its whole weight."""
-
-    structure: Structure
-
-    @property
-    def after(self) -> int:
-        """The number of elements in the factors, and of free numbers."""
-        return self.structure.numbers(self.outputs, self.inputs)
-
-    @property
-    def largest(self) -> int:
-        """The number of elements in the larger factor."""
-        return max(self.structure.blocks**2, self.before // self.structure.blocks**2)
-
-    @property
-    def more_tensors(self) -> int:
-        """One tensor for the second factor, and one for the free numbers."""
-        return 2 if self.structure.free else 1
-
-    def products(self, rows: int) -> tuple[Product, ...]:
-        """The product with the larger factor for each block, then the product with the smaller one."""
-        blocks = self.structure.blocks
-        inner, columns = self.inputs // blocks, self.outputs // blocks
-        return Product(rows * blocks, inner, columns), Product(rows * columns, blocks, blocks)
-
-
-@dataclass(frozen=True, slots=True)
-class LargerFactor(KroneckerLinear):
-    """The larger factor of a layer, whose time follows from its arithmetic on a CPU, too."""
-
-    @classmethod
-    def of(cls, layer: KroneckerLinear) -> LargerFactor:
-        """The larger factor of a layer."""
-        return cls(layer.module, layer.inputs, layer.outputs, layer.structure)
-
-    def products(self, rows: int) -> tuple[Product, ...]:
-        """The product with the larger factor."""
-        return KroneckerLinear.products(self, rows)[:1]
-
-
-@dataclass(frozen=True, slots=True)
-class KroneckerLstm(Replaced):
-    """An LSTM with weights of (rows, columns); each pass computes the whole weights."""
-
-    weights: tuple[tuple[int, int], ...]
-    structure: Structure
-
-    @property
-    def before(self) -> int:
-        """The number of elements in the present weights."""
-        return sum(rows * columns for rows, columns in self.weights)
-
-    @property
-    def after(self) -> int:
-        """The number of elements in the factors, and of free numbers."""
-        return sum(self.structure.numbers(*size) for size in self.weights)
-
-    @property
-    def largest(self) -> int:
-        """The number of elements in the largest factor."""
-        return max(rows * columns for rows, columns in self.weights) // self.structure.blocks**2
-
-    @property
-    def more_tensors(self) -> int:
-        """For each weight, one tensor for the second factor and one for the free numbers."""
-        return len(self.weights) * (2 if self.structure.free else 1)
-
-
-Layer = KroneckerLinear | KroneckerLstm
-
-
-@dataclass(frozen=True, slots=True)
 class Kronecker(UsualWhatIf):
     """Splits the products of linear layers, computes the weights of LSTMs from factors, and shrinks the update.
 
@@ -231,7 +128,7 @@ class Kronecker(UsualWhatIf):
         layers = (*linear_layers(profile), *lstms(profile))
         if reason := why_not(subject, layers, _why_none):
             return Applicability.no(reason)
-        possible = [blocks for blocks in _BLOCKS if kronecker_layers(profile, Structure(blocks))]
+        possible = [blocks for blocks in BLOCKS if kronecker_layers(profile, Structure(blocks))]
         if not possible:
             return Applicability.no(
                 "no linear layer and no LSTM has inputs and outputs that both divide into equal parts"
@@ -254,11 +151,12 @@ class Kronecker(UsualWhatIf):
                 scenario, reason=f"{value} makes the weight of no linear layer and no LSTM smaller"
             )
         larger = scenario.pass_factor(subject)
-        cases = (_changed(subject, scenario.graph, layers, larger, end) for end in ENDS)
+        cases = [_changed(subject, scenario.graph, layers, larger, end) for end in ENDS]
+        replaced = {**scenario.replaced, **_replaced(subject, cases[0], layers)}
         less, whole = parameters(subject, layers)
         made = _made_whole(layers)
         tried = all(_is_tried(subject, layer) for layer in layers)
-        return scenario.between(
+        return replace(scenario, replaced=replaced).between(
             subject,
             *cases,
             assumptions=(
@@ -281,44 +179,16 @@ class Kronecker(UsualWhatIf):
         )
 
 
-def kronecker_layers(profile: Profile, structure: Structure) -> tuple[Layer, ...]:
-    """The layers whose sizes divide into the structure's blocks, and whose weights become smaller."""
-    linear = (
-        KroneckerLinear(one.module, one.inputs, one.outputs, structure)
-        for one in linear_layers(profile)
-        if structure.divides(one.inputs, one.outputs)
-    )
-    recurrent = (
-        replace(one, structure=structure)
-        for one in lstms(profile)
-        if all(structure.divides(*size) for size in one.weights)
-    )
-    return tuple(one for one in (*linear, *recurrent) if one.less > 0)
-
-
-def lstms(profile: Profile) -> tuple[KroneckerLstm, ...]:
-    """The trainable LSTMs, with a placeholder structure."""
-    return tuple(
-        KroneckerLstm(module, weights, Structure(1))
-        for module in profile.modules
-        if module.trainable
-        and module.calls_per_iteration > 0
-        and (weights := module.lstm_weights)
-        # An LSTM that already has Kronecker products has its weights elsewhere.
-        and module.parameter_count >= sum(rows * columns for rows, columns in weights)
-    )
-
-
 def _why_none(profile: Profile) -> str:
     return "the model trains no linear layer with a weight of its own, and no LSTM"
 
 
 def _made_whole(layers: Sequence[Layer]) -> tuple[Layer, ...]:
-    return tuple(one for one in layers if isinstance(one, KroneckerLstm) or one.structure.free)
+    return tuple(one for one in layers if one.is_made_whole)
 
 
 def _split(layers: Sequence[Layer]) -> tuple[KroneckerLinear, ...]:
-    return tuple(one for one in layers if isinstance(one, KroneckerLinear) and not one.structure.free)
+    return tuple(one for one in layers if isinstance(one, KroneckerLinear) and not one.is_made_whole)
 
 
 def _changed(subject: Subject, graph: Graph, layers: tuple[Layer, ...], larger: float, end: End) -> Graph:
@@ -352,10 +222,41 @@ def _changed(subject: Subject, graph: Graph, layers: tuple[Layer, ...], larger: 
     return with_update(subject, graph, layers, end)
 
 
+def _own_trials(subject: Subject) -> list[KroneckerTrial]:
+    """The trials on the script's own number of threads."""
+    return [one for one in subject.script.kronecker_trials if one.threads is None]
+
+
+def _replaced(subject: Subject, graph: Graph, layers: Sequence[Layer]) -> dict[int, ReplacedWork]:
+    """The work of the tried layers in the changed graph, by row of the recording."""
+    profile = subject.script
+    trials = {one.module.path: found for one in _split(layers) if (found := _trial(subject, one))}
+    chosen = products(subject, graph, _split(layers))
+    found = by_record(graph, chosen, {path: kronecker_parts(profile, one) for path, one in trials.items()})
+    making = _rates(subject)[1]
+    for layer in layers:
+        made = _weight_trials(subject, layer) if isinstance(layer, KroneckerLstm) else None
+        largest = max(made or (), key=lambda one: one.inner * one.columns, default=None)
+        if largest is None:
+            continue
+        work = by_record(
+            graph,
+            np.array(_firsts(subject, graph, layer), np.int64),
+            {layer.module.path: kronecker_parts(profile, largest)},
+        )
+        for task in _firsts(subject, graph, layer):
+            row = int(graph.tasks.origin[task])
+            if row in work:
+                back = int(graph.tasks.phase[task]) == PHASE[Phase.BACKWARD]
+                share = _making_us(subject, layer, making, "value", back=back) / float(graph.durations[task])
+                found[row] = replace(work[row], share=min(1.0, share))
+    return found
+
+
 def _trial(subject: Subject, layer: KroneckerLinear) -> KroneckerTrial | None:
     """The trial of a layer with these factors; None without one, and on a GPU."""
     size = layer.inputs, layer.outputs, layer.structure.blocks
-    known = () if subject.on_gpu else subject.script.kronecker_trials
+    known = () if subject.on_gpu else _own_trials(subject)
     return next((one for one in known if one.rows and (one.inner, one.columns, one.blocks) == size), None)
 
 
@@ -363,7 +264,7 @@ def _weight_trials(subject: Subject, layer: KroneckerLstm) -> list[KroneckerTria
     """For each weight of an LSTM the trial of its making; None if one is missing, and on a GPU."""
     known = {
         (one.columns, one.inner): one
-        for one in (() if subject.on_gpu or layer.structure.free else subject.script.kronecker_trials)
+        for one in (() if subject.on_gpu or layer.structure.free else _own_trials(subject))
         if not one.rows and one.blocks == layer.structure.blocks
     }
     found = [known.get(size) for size in layer.weights]

@@ -21,6 +21,7 @@ from skyline.whatif.cost.factored_layers import (
 )
 from skyline.whatif.cost.factored_linear import halves, linear_layers, products, rows_of, with_products
 from skyline.whatif.cost.numpy_weights import with_numpy
+from skyline.whatif.cost.thin_layers import by_record, split_parts
 from skyline.whatif.cost.weight_update import with_gradients_added, with_update
 from skyline.whatif.question import whole_number
 
@@ -82,7 +83,9 @@ class LowRank(UsualWhatIf):
         cases = (_changed(subject, scenario.graph, layers, larger, end) for end in ENDS)
         less, whole = parameters(subject, layers)
         kept = _kept_bytes(subject, scenario.graph, layers, larger)
-        return scenario.between(
+        work = dict.fromkeys((one.module.path for one in layers), split_parts(subject.script, rank))
+        replaced = by_record(scenario.graph, products(subject, scenario.graph, layers), work)
+        return replace(scenario, replaced={**scenario.replaced, **replaced}).between(
             subject,
             *cases,
             assumptions=(
