@@ -5,7 +5,8 @@ a hash of their words, predicted, written by Skyline's own rewrites, and measure
 which runs twice (the null). Only the first run counts: if its result file exists, this program refuses to run again.
 Nothing is measured a second time. Rows whose null was off are discarded and counted.
 
-``--list FILE`` uses another list, and ``--name`` another result file, to test this program itself.
+``--keep FOLDER`` leaves the profile and the rows of each script there, for ``rescored.py``. ``--list FILE`` uses
+another list, and ``--name`` another result file, to test this program itself.
 """
 
 from __future__ import annotations
@@ -76,10 +77,12 @@ def main() -> int:
     parser.add_argument("--interpreter", help="Python that runs the scripts (default: this one)")
     parser.add_argument("--scratch", type=Path, default=Path(tempfile.gettempdir(), "skyline-corpus"))
     parser.add_argument("--mirror", type=Path, help="a folder of bare clones")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="leave profiles and rows there")
     parser.add_argument("--name", default="unseen_whatifs_18", help="name of the result files")
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()
     options.only, options.together, options.alone = [], False, False
+    options.at_once, options.within = 0, math.inf
     if (options.results / f"{options.name}.json").exists():
         print(f"{options.name} was measured: the first run counts. Freeze another list.", file=sys.stderr)
         return 2
