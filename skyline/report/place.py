@@ -26,14 +26,20 @@ class Placed(Protocol):
         ...
 
 
+_MOST_FOLDERS_UP = 2
+"""A relative path with more folders up is no easier to read than the absolute one."""
+
+
 def short_path(file: str, base: Path | None) -> str:
-    """``file`` relative to ``base`` if it lies below it, else unchanged."""
-    if base is not None:
-        try:
-            return PurePath(file).relative_to(base).as_posix()
-        except ValueError:
-            pass
-    return file
+    """``file`` relative to ``base`` if it lies below it, or near it (``../package/model.py``), else unchanged."""
+    if base is None or not os.path.isabs(file):
+        return file
+    try:
+        path = PurePath(os.path.relpath(file, base))
+    except ValueError:
+        return file  # Another drive.
+    near = path.parts.count("..") <= _MOST_FOLDERS_UP
+    return path.as_posix() if near and len(str(path)) < len(file) else file
 
 
 def common_base(script: str, files: tuple[str, ...]) -> Path:

@@ -332,10 +332,11 @@ class _Sheet:
             text = set_cell_size(text, max(0, width - len(ellipsis))).rstrip() + ellipsis
         elif kind == "start" and text.isascii():
             text = ellipsis + text[len(ellipsis) - width :]
-        elif kind == "path" and "/" in text and len(name) + len(ellipsis) < width:
+        elif kind == "path" and "/" in text and len(name) <= width:
             folder = middle(text, width, ellipsis + "/", tail=len(name))
             # One or two letters of a folder are useless: better none at all.
-            text = folder if len(folder) - len(name) > 6 else f"{ellipsis}/{name}"
+            without = next(one for one in (f"{ellipsis}/{name}", name) if len(one) <= width or one == name)
+            text = folder if len(folder) - len(name) > 6 else without
         letters, short = width, text
         # Letters of some scripts take two cells each.
         while cell_len(short) > width and letters > 0:

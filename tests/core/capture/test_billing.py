@@ -291,3 +291,38 @@ def test_memory_at_the_peak_is_told_by_line(script: Callable[..., Path], run: Ca
     assert row_of(analysis.lines, path, "hidden = model(inputs)").peak_bytes >= size
     assert row_of(analysis.lines, path, "inputs = torch.randn").peak_bytes >= size
     assert sum(row.peak_bytes for row in analysis.lines) <= analysis.profile.peak_bytes
+
+
+LOOP_IN_A_LIBRARY = """
+import time
+import torch
+
+def fit(model, optimizer, batches):
+    for inputs in batches:
+        optimizer.zero_grad()
+        loss = model(inputs).square().mean()
+        loss.backward()
+        optimizer.step()
+        loss.detach().clone()
+        time.sleep(0.02)
+        loss.detach().clone()
+"""
+CALLS_IT = """
+import torch
+from loops import fit
+
+model = torch.nn.Linear(64, 1)
+fit(model, torch.optim.SGD(model.parameters(), lr=0.01), iter(lambda: torch.randn(16, 64), None))
+"""
+
+
+def test_a_pause_in_a_library_s_loop_is_not_forward(
+    script: Callable[..., Path], run: Callable[..., Profile], tmp_path: Path
+) -> None:
+    library = tmp_path / "env" / "lib" / "python3" / "site-packages"
+    library.mkdir(parents=True)
+    (library / "loops.py").write_text(LOOP_IN_A_LIBRARY)
+    report = analyse(run(script(f"import sys\nsys.path.append({str(library)!r})\n{CALLS_IT}")))
+    phases = report.baseline.phases
+    assert phases[Phase.OTHER] > 18
+    assert phases[Phase.FORWARD] < 8

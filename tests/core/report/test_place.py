@@ -31,3 +31,10 @@ def test_a_script_elsewhere_is_shown_from_its_own_folder() -> None:
     assert shown_from(Path("/home/ada"), script, (script,)) == Path("/home/ada")
     assert shown_from(Path("/tmp"), script, (script,)) == Path("/home/ada/nano")
     assert shown_from(None, script, (script,)) == Path("/home/ada/nano")
+
+
+def test_a_package_beside_the_folder_is_shown_relative_to_it() -> None:
+    base = Path("/home/ada/nano/examples")
+    assert place("/home/ada/nano/nano/model.py", 88, base) == "../nano/model.py:88"
+    assert place("/usr/lib/python3/random.py", 1, base) == "/usr/lib/python3/random.py:1"
+    assert place("In [3]", 2, base) == "In [3]:2"

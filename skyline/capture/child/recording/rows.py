@@ -16,7 +16,8 @@ def settle_phases(records, lines):
 
     - A module call without a backward pass for any of its operators is evaluation, not forward, unless nothing trains.
     - An operator outside all modules that has a backward pass (a loss, a product) is forward, and so is the
-      interpreter time on its line.
+      interpreter time of its line directly before and after it. Other time of the line may be anything: a training
+      loop in a library is a single line.
     - A statement of the training loop that assigns or iterates over something called batch, data or sample, and
       that has work in no other phase, is data loading written by hand.
     """
@@ -27,10 +28,12 @@ def settle_phases(records, lines):
             record["phase"] = "other"
         elif record["phase"] == "other" and record["grad"]:
             record["phase"] = "forward"
-    forward_lines = {record["line"] for record in records if record["phase"] == "forward" and record["grad"]}
-    for record in records:
-        if record["phase"] == "other" and record["kind"] == "python" and record["line"] in forward_lines:
-            record["phase"] = "forward"
+    lanes = {}
+    for record in sorted(records, key=lambda record: record["start_us"]):
+        lanes.setdefault(record["lane"], []).append(record)
+    for lane in lanes.values():
+        _join_interpreter_time(lane)
+        _join_interpreter_time(reversed(lane))
     busy = {record["call_line"] for record in records if record["phase"] not in ("other", "data")}
     fetching = {
         index
@@ -41,6 +44,18 @@ def settle_phases(records, lines):
         if record["phase"] == "other" and record["call_line"] in fetching:
             record["phase"] = "data"
     return records
+
+
+def _join_interpreter_time(records):
+    """Make interpreter time forward that directly follows a forward operator of its line."""
+    line = None
+    for record in records:
+        if record["kind"] != "python":
+            line = record["line"] if record["phase"] == "forward" and record["grad"] else None
+        elif record["line"] != line:
+            line = None
+        elif record["phase"] == "other":
+            record["phase"] = "forward"
 
 
 def is_fetching(line):
