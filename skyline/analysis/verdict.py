@@ -12,7 +12,7 @@ from skyline.findings.lines import dearest_lines
 from skyline.graph.task import PHASE
 from skyline.interval import median
 from skyline.trace.record import CodeLine, Phase
-from skyline.units import format_ratio, format_ratio_range, format_share
+from skyline.units import format_ms, format_ratio, format_ratio_range, format_share
 from skyline.whatif.question import Choice, Estimate
 from skyline.whatif.subject import Subject
 
@@ -173,11 +173,16 @@ _MEANING = {
 
 
 def _caution(subject: Subject) -> str:
-    """A remark if other programs made the step time uncertain."""
+    """A remark if the step time is uncertain, with the cause if it is known: other programs."""
     profile = subject.profile
-    if profile is None or profile.first or profile.load is None or not profile.load.busy:
+    if profile is None or profile.first or profile.load is None:
         return ""
-    spread = subject.iteration_ms.half_width / subject.iteration_ms.value
-    if spread < _UNCERTAIN:
+    step_ms = subject.iteration_ms
+    spread = step_ms.half_width / step_ms.value
+    cause = "The machine was busy" if profile.load.busy else "Iterations differ much"
+    if spread > 1:
+        ends = f"{format_ms(step_ms.low)} as well as {format_ms(step_ms.high)}"
+        return f"{cause}: the step time may be {ends}. Measure again."
+    if spread < _UNCERTAIN or not profile.load.busy:
         return ""
-    return f"The machine was busy: the step time is uncertain by {format_share(spread)}. Measure again."
+    return f"{cause}: the step time is uncertain by {format_share(spread)}. Measure again."

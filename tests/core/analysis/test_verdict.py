@@ -201,6 +201,18 @@ def test_a_busy_machine_is_a_caution(profile, subject) -> None:
     assert "20 %" in verdict(busy, ()).caution
 
 
+def test_a_step_time_that_may_be_anything_is_a_caution_on_any_machine(profile, subject) -> None:
+    load = MachineLoad(own_cores=1.5, others_cores=0.0, cores=2)
+    wide = replace(subject, profile=replace(profile, load=load), iteration_ms=Interval(10.0, 8.0, 400.0))
+    said = "Iterations differ much: the step time may be 8.00 ms as well as 400.0 ms. Measure again."
+    assert verdict(wide, ()).caution == said
+    load = replace(load, others_cores=1.5)
+    busy = replace(wide, profile=replace(profile, load=load))
+    assert verdict(busy, ()).caution == said.replace("Iterations differ much", "The machine was busy")
+    steady = replace(wide, iteration_ms=Interval(10.0, 8.0, 12.0))
+    assert not verdict(steady, ()).caution
+
+
 def test_the_report_of_all_changes_has_it_and_that_of_one_has_not(profile) -> None:
     analysis = analyse(profile)
     assert whatif_report(analysis).verdict is not None
