@@ -76,6 +76,19 @@ def middle(text: str, width: int, ellipsis: str = "…", tail: int | None = None
     return text[: keep - tail] + ellipsis + text[len(text) - tail :]
 
 
+def fitted_path(path: str, width: int, ellipsis: str = "…") -> str:
+    """A path or place in at most ``width`` characters: its folders are cut first, and its name last."""
+    name = path.rpartition("/")[2]
+    if len(path) <= width or len(name) > width:
+        return middle(path if len(path) <= width else name, width, ellipsis)
+    folder = middle(path, width, f"{ellipsis}/", tail=len(name))
+    # One or two letters of a folder are useless: better none at all.
+    if len(folder) - len(name) > 6:
+        return folder
+    without = f"{ellipsis}/{name}"
+    return without if len(without) <= width else name
+
+
 def place(file: str, line: int, base: Path | None) -> str:
     """``model.py:88``, as editors and terminals open it."""
     return f"{short_path(file, base)}:{line}" if line else short_path(file, base)

@@ -27,7 +27,7 @@ from skyline.report.document import (
     TextTable,
     Title,
 )
-from skyline.report.place import middle
+from skyline.report.place import fitted_path, middle
 from skyline.trace.record import Phase
 
 PHASE_STYLES = {
@@ -327,16 +327,12 @@ class _Sheet:
         text, ellipsis = self.glyphs.text(cell.text), self.glyphs.ellipsis
         if cell_len(text) <= width:
             return self._text(cell)
-        name = text.rpartition("/")[2]
         if kind == "end":
             text = set_cell_size(text, max(0, width - len(ellipsis))).rstrip() + ellipsis
         elif kind == "start" and text.isascii():
             text = ellipsis + text[len(ellipsis) - width :]
-        elif kind == "path" and "/" in text and len(name) <= width:
-            folder = middle(text, width, ellipsis + "/", tail=len(name))
-            # One or two letters of a folder are useless: better none at all.
-            without = next(one for one in (f"{ellipsis}/{name}", name) if len(one) <= width or one == name)
-            text = folder if len(folder) - len(name) > 6 else without
+        elif kind == "path":
+            text = fitted_path(text, width, ellipsis)
         letters, short = width, text
         # Letters of some scripts take two cells each.
         while cell_len(short) > width and letters > 0:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from skyline.report.place import common_base, middle, place, shown_from
+from skyline.report.place import common_base, fitted_path, middle, place, shown_from
 
 
 def test_a_path_is_shown_from_the_folder_above_it() -> None:
@@ -38,3 +38,11 @@ def test_a_package_beside_the_folder_is_shown_relative_to_it() -> None:
     assert place("/home/ada/nano/nano/model.py", 88, base) == "../nano/model.py:88"
     assert place("/usr/lib/python3/random.py", 1, base) == "/usr/lib/python3/random.py:1"
     assert place("In [3]", 2, base) == "In [3]:2"
+
+
+def test_folders_are_cut_before_the_name() -> None:
+    assert fitted_path("models/networks/resnet.py:88", 40) == "models/networks/resnet.py:88"
+    assert fitted_path("models/networks/resnet.py:88", 22) == "models/n…/resnet.py:88"
+    assert fitted_path("models/networks/resnet.py:88", 15) == "…/resnet.py:88"
+    assert fitted_path("models/networks/resnet.py:88", 13) == "resnet.py:88"
+    assert fitted_path("models/networks/resnet.py:88", 10) == "resn…py:88"

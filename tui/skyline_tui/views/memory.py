@@ -15,7 +15,7 @@ from textual.widgets import OptionList, Static
 from skyline import units
 from skyline.memory.timeline import MemoryPoint
 from skyline.report.live_memory import LiveLine, LiveMemoryReport
-from skyline.report.place import common_base, middle, place
+from skyline.report.place import common_base, fitted_path, place
 from skyline.report.schema import ProfileReport
 from skyline_tui.figures import BAR, MUTED, flow, tail
 from skyline_tui.views.view import Place, View
@@ -90,7 +90,7 @@ def _row(
     width: int,
 ) -> Content:
     share = line.size_bytes / max(report.live_bytes, 1)
-    at = middle(place(line.file, line.line, base) if line.file else "", where).ljust(where)
+    at = fitted_path(place(line.file, line.line, base) if line.file else "", where).ljust(where)
     age = f"{line.phase}, {units.format_ms(max(line.held_ms, 0.0))} ago"
     room = max(width - where - _OTHER_CELLS, 0)
     code = tail(line.source or "(outside your code)", room).ljust(room)

@@ -12,7 +12,7 @@ from textual.message import Message
 from textual.widgets import OptionList
 
 from skyline import units
-from skyline.report.place import common_base, middle, place_of
+from skyline.report.place import common_base, fitted_path, place_of
 from skyline.report.schema import LineReport, ProfileReport
 from skyline_tui.figures import MUTED, tail
 from skyline_tui.widgets.row_list import RowList
@@ -122,7 +122,7 @@ def _row(
         phases = "".join((scale.number(part) if part else "·").rjust(cells) for part, cells in columns)
         numbers = f"{phases}  {memory:>9}  {numbers}"
     room = width - place_width - len(numbers) - 4
-    where = middle(place_in(line, base), place_width).ljust(place_width)
+    where = fitted_path(place_in(line, base), place_width).ljust(place_width)
     code = tail(line.source.strip() if _known(line) else UNATTRIBUTED, room).ljust(room)
     return Content.assemble(
         (where, "$text-primary"), "  ", (code, "" if _known(line) else MUTED), "  ", numbers
