@@ -14,7 +14,7 @@ from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.imports import Usable, usable
 from skyline.rewrite.scaler import scaled, unscaled
 from skyline.rewrite.sites.iteration import ROUTE, Framework, Iteration, Region, framework, iteration
-from skyline.rewrite.sites.passes import ForwardSite, backwards, forward, inside_autocast
+from skyline.rewrite.sites.passes import ForwardSite, backwards, forward, forwards, inside_autocast
 from skyline.rewrite.sites.transfer import transfers
 from skyline.rewrite.unwrapping import without_item
 from skyline.source.arguments import qualified_name
@@ -190,17 +190,21 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
     if owner is not None:
         return _switched(context, owner, precision)
     within = iteration(context)
-    site = forward(context, within)
-    if _is_there(context, site, within, precision):
+    # One scaler serves several optimizers, but is updated once for all: that is left to the person.
+    sites = (forward(context, within),) if precision == "fp16" else forwards(context, within)
+    if all([_is_there(context, site, within, precision) for site in sites]):
         return ()
-    _check(site, within, precision)
-    module, first = site.module, site.statements[0]
-    autocast = usable(module, "torch.autocast", first)
-    dtype = usable(module, _DTYPES[precision], first)
-    device = device_type(context, site.region, within, first)
-    header = f"with {autocast.text}(device_type={device.text}, dtype={dtype.text}):"
-    edits = (*autocast.edits, *dtype.edits, *device.edits, *wrap(module, site.statements, header))
-    return edits if precision == "bf16" else (*edits, *scaled(context, site, within, device))
+    edits: list[TextEdit] = []
+    for site in sites:
+        module, first = site.module, site.statements[0]
+        autocast = usable(module, "torch.autocast", first)
+        dtype = usable(module, _DTYPES[precision], first)
+        device = device_type(context, site.region, within, first)
+        _check(site, within, precision, on_cpu=device.text == '"cpu"')
+        header = f"with {autocast.text}(device_type={device.text}, dtype={dtype.text}):"
+        edits += [*autocast.edits, *dtype.edits, *device.edits, *wrap(module, site.statements, header)]
+        edits += scaled(context, site, within, device) if precision == "fp16" else ()
+    return tuple(dict.fromkeys(edits))
 
 
 def _switched(context: RewriteContext, owner: Framework, precision: Precision) -> tuple[TextEdit, ...]:
@@ -252,13 +256,13 @@ def _is_there(context: RewriteContext, site: ForwardSite, within: Iteration, pre
     return False
 
 
-def _check(site: ForwardSite, within: Iteration, precision: Precision) -> None:
+def _check(site: ForwardSite, within: Iteration, precision: Precision, *, on_cpu: bool) -> None:
     module = site.module
     if site.backward.scaler is not None:
         raise refusal("A gradient scaler is in use already", module, site.backward.call)
     made = set(names_in(site.statements, ast.Store)) - {site.loss}
     modules = {id(region.module): region.module for region in within.regions}
-    for each in modules.values():
+    for each in () if on_cpu else modules.values():
         for node in each.nodes:
             if isinstance(node, ast.Call) and last_name(node.func) in _UNSAFE:
                 message = f"`{text_of(node.func)}` does not work under autocast on GPUs"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 from skyline.errors import RewriteRefused
 from skyline.lazy_dataclass import dataclass
@@ -237,7 +238,8 @@ _NOT_MODEL = {"criterion", "loss", "scaler", "print", "len", "range", "zip", "en
 class ForwardSite:
     """Neighbouring statements of one block: the first calls the model, the last makes the loss.
 
-    ``calls`` are their calls of models, ``loss`` is the target of the last one.
+    ``calls`` are their calls of models, ``loss`` is the target of the last one; empty if ``backward()`` is called on an
+    expression.
     """
 
     region: Region
@@ -256,13 +258,52 @@ def forward(context: RewriteContext, within: Iteration | None = None) -> Forward
     """The forward pass of the one backward pass; raises RewriteRefused if its limits are unknown."""
     within = within or iteration(context)
     site = backward(context, within)
+    if not dotted(site.loss):
+        message = f"The loss `{ast.unparse(site.loss)[:60]}` is computed where `backward()` is called"
+        hint = "Give it a name on a line of its own first."
+        raise refusal(message, site.region.module, site.call, hint=hint)
+    found = _forward_of(context, site, preceding(site.region.module, site.statement, site.region.node))
+    return found or _no_forward(site)
+
+
+def forwards(context: RewriteContext, within: Iteration | None = None) -> tuple[ForwardSite, ...]:
+    """The forward passes of all backward passes, as in adversarial training; raises RewriteRefused as ``forward``.
+
+    Each begins behind the backward pass before it. A loss that is made of results of earlier forward passes alone has
+    none of its own.
+    """
+    within = within or iteration(context)
+    sites = {id(site.statement): site for site in backwards(context, within)}
+    if len(sites) < 2:
+        return (forward(context, within),)
+    found: list[ForwardSite] = []
+    for own, site in sites.items():
+        before = preceding(site.region.module, site.statement, site.region.node)
+        others = sites.keys() - {own}
+        ends = [place for place, one in enumerate(before) if others & {id(node) for node in ast.walk(one)}]
+        passed = _forward_of(context, site, before[ends[-1] + 1 :] if ends else before)
+        if passed is not None:
+            found.append(passed)
+            continue
+        earlier = {id(node) for one in found for each in one.statements for node in ast.walk(each)}
+        whole = _forward_of(context, site, before)
+        if whole is None or not {id(call) for call in whole.calls} <= earlier:
+            _no_forward(site)
+    return tuple(found)
+
+
+def _no_forward(site: BackwardSite) -> NoReturn:
+    message = f"The call of the model that gives `{ast.unparse(site.loss)[:60]}` was not found before `backward()`"
+    raise refusal(message, site.region.module, site.call)
+
+
+def _forward_of(
+    context: RewriteContext, site: BackwardSite, before: Sequence[ast.stmt]
+) -> ForwardSite | None:
+    """The forward pass of a backward pass among the statements before it; None if none of them calls a model."""
     region, module = site.region, site.region.module
     loss = dotted(site.loss)
-    if not loss:
-        message = f"The loss `{ast.unparse(site.loss)[:60]}` is computed where `backward()` is called"
-        raise refusal(message, module, site.call, hint="Give it a name on a line of its own first.")
-    before = preceding(module, site.statement, region.node)
-    names = {loss}
+    names = {loss} if loss else _read_names(site.statement)
     first: ast.stmt | None = None
     last: ast.stmt | None = None
     calls: list[ast.Call] = []
@@ -279,8 +320,7 @@ def forward(context: RewriteContext, within: Iteration | None = None) -> Forward
             calls = [*found, *calls]
         names |= _read_names(statement)
     if first is None or last is None:
-        message = f"The call of the model that gives `{loss}` was not found before `backward()`"
-        raise refusal(message, module, site.call)
+        return None
     suite = suite_of(module, first)
     chosen = tuple(suite[suite.index(first) : suite.index(last) + 1])
     return ForwardSite(region, chosen, tuple(calls), loss, site)

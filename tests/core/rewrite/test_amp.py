@@ -122,6 +122,118 @@ REWRITTEN = {
 }
 
 
+GAN = """import torch
+netD, netG = make()
+optD = torch.optim.Adam(netD.parameters())
+optG = torch.optim.Adam(netG.parameters())
+"""
+ADVERSARIAL = {
+    "one loss each": (
+        """for real, _ in loader:
+    optD.zero_grad()
+    fake = netG(noise())
+    real_loss = f(netD(real), 1)
+    fake_loss = f(netD(fake.detach()), 0)
+    (real_loss + fake_loss).backward()
+    optD.step()
+    optG.zero_grad()
+    loss = f(netD(fake), 1)
+    loss.backward()
+    optG.step()
+""",
+        """for real, _ in loader:
+    optD.zero_grad()
+    with torch.autocast(device_type="cpu", dtype=torch.bfloat16):
+        fake = netG(noise())
+        real_loss = f(netD(real), 1)
+        fake_loss = f(netD(fake.detach()), 0)
+    (real_loss + fake_loss).backward()
+    optD.step()
+    optG.zero_grad()
+    with torch.autocast(device_type="cpu", dtype=torch.bfloat16):
+        loss = f(netD(fake), 1)
+    loss.backward()
+    optG.step()
+""",
+    ),
+    "two losses of one model": (
+        """for real, _ in loader:
+    good = f(netD(real), 1)
+    good.backward()
+    bad = f(netD(netG(noise()).detach()), 0)
+    bad.backward()
+    optD.step()
+""",
+        """for real, _ in loader:
+    with torch.autocast(device_type="cpu", dtype=torch.bfloat16):
+        good = f(netD(real), 1)
+    good.backward()
+    with torch.autocast(device_type="cpu", dtype=torch.bfloat16):
+        bad = f(netD(netG(noise()).detach()), 0)
+    bad.backward()
+    optD.step()
+""",
+    ),
+    "a loss of earlier results": (
+        """for real, _ in loader:
+    made = netG(noise())
+    first = f(netD(made), 0)
+    first.backward(retain_graph=True)
+    second = made.square().mean()
+    second.backward()
+    optG.step()
+""",
+        """for real, _ in loader:
+    with torch.autocast(device_type="cpu", dtype=torch.bfloat16):
+        made = netG(noise())
+        first = f(netD(made), 0)
+    first.backward(retain_graph=True)
+    second = made.square().mean()
+    second.backward()
+    optG.step()
+""",
+    ),
+    "one of them in a function": (
+        """def critic(real):
+    cost = netD(netG(noise())).mean() - netD(real).mean()
+    cost.backward()
+    optD.step()
+for real, _ in loader:
+    critic(real)
+    cost = -netD(netG(noise())).mean()
+    cost.backward()
+    optG.step()
+""",
+        """def critic(real):
+    with torch.autocast(device_type="cpu", dtype=torch.bfloat16):
+        cost = netD(netG(noise())).mean() - netD(real).mean()
+    cost.backward()
+    optD.step()
+for real, _ in loader:
+    critic(real)
+    with torch.autocast(device_type="cpu", dtype=torch.bfloat16):
+        cost = -netD(netG(noise())).mean()
+    cost.backward()
+    optG.step()
+""",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ADVERSARIAL)
+def test_each_forward_pass_of_adversarial_training(workshop, name: str) -> None:
+    before, after = (GAN + text for text in ADVERSARIAL[name])
+    shop = workshop(before, optimizers=(("Adam", 3), ("Adam", 4)))
+    assert shop.edited("amp=bf16") == after
+    again = replace(shop, files={**shop.files, "/project/train.py": after})
+    assert again.plan("amp=bf16").edits == ()
+
+
+def test_binary_cross_entropy_stays_where_nothing_runs_on_a_gpu(workshop) -> None:
+    loop = "for x in loader:\n    loss = F.binary_cross_entropy(model(x), y)\n    loss.backward()\n"
+    assert 'device_type="cpu"' in workshop(HEAD + loop, optimizers=(("Adam", 3),)).edited("amp")
+
+
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 @pytest.mark.parametrize("name", REWRITTEN)
 def test_under_autocast(workshop, name: str, newline: str) -> None:
@@ -219,8 +331,13 @@ def test_half_precision_gets_a_scaler(workshop, name: str) -> None:
     [
         (
             "for x in l:\n    a = model(x)\n    a.backward()\n    b = model(x)\n    b.backward()\n",
-            "bf16",
+            "fp16",
             "more than one",
+        ),
+        (
+            "for x in l:\n    a = model(x)\n    a.backward()\n    b = g(x)\n    b.backward()\n",
+            "bf16",
+            "gives `b` was not found",
         ),
         (
             "for x in l:\n    model(x).sum().backward()\n    optimizer.step()\n",
@@ -241,7 +358,10 @@ def test_half_precision_gets_a_scaler(workshop, name: str) -> None:
             "chosen",
         ),
         (
-            "for x in l:\n    loss = F.binary_cross_entropy(model(x), y)\n    loss.backward()\n",
+            (
+                "device = torch.device('cuda')\nfor x in l:\n"
+                "    loss = F.binary_cross_entropy(model(x.to(device)), y)\n    loss.backward()\n"
+            ),
             "bf16",
             "does not work",
         ),
