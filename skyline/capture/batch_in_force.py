@@ -6,6 +6,7 @@ from skyline.capture.bare import BareRows
 from skyline.capture.events import LoaderSeen, RunFacts
 from skyline.lazy_dataclass import dataclass
 from skyline.source.knob import Knob, SettingPlace
+from skyline.source.setting_names import is_batch_name
 from skyline.source.settings_file import batch_size_places
 
 
@@ -40,22 +41,24 @@ def batch_in_force(
 
     The loader in the loop decides, whatever the source seems to say. Without a loader, a candidate or a setting must
     equal a leading dimension. First dimensions of the model's inputs are checked first, then second dimensions (the
-    batch of recurrent networks), then dimensions of other tensors.
+    batch of recurrent networks), then dimensions of other tensors. A second dimension is usually the number of
+    features: it shows the batch only of a candidate that is named like one.
     """
     loader = loop_loader(facts, rows)
     if loader is not None and loader.batch_size:
         size = loader.batch_size
         places = _places(settings, size, candidates, arguments)
         return BatchInForce(size, _holding(candidates, size), loader, places, sure=True)
-    for seen in (
-        facts.fed_dimensions,
-        facts.fed_second_dimensions,
-        facts.first_dimensions,
-        facts.leading,
+    named = tuple(knob for knob in candidates if is_batch_name(knob.name))
+    for seen, fitting in (
+        (facts.fed_dimensions, candidates),
+        (facts.fed_second_dimensions, named),
+        (facts.first_dimensions, candidates),
+        (facts.leading, named),
     ):
-        held = [knob.value for knob in candidates if knob.value in seen]
+        held = [knob.value for knob in fitting if knob.value in seen]
         for size in (*held, *seen):
-            knobs, places = _holding(candidates, size), _places(settings, size, candidates, arguments)
+            knobs, places = _holding(fitting, size), _places(settings, size, candidates, arguments)
             if knobs or places:
                 return BatchInForce(size, knobs, None, places, sure=size in facts.first_dimensions)
     return UNKNOWN

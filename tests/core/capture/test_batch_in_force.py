@@ -263,6 +263,30 @@ for move in range(100_000):
 """
 
 
+ALL_NODES = """
+import torch
+features = 24
+nodes = torch.randn(100, features).to_sparse()
+weight = torch.nn.Parameter(torch.rand(features, 4))
+class Graph(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = weight
+    def forward(self, x):
+        return torch.sparse.mm(x, self.weight)
+model = Graph()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(100_000):
+    optimizer.zero_grad()
+    model(nodes).square().mean().backward()
+    optimizer.step()
+"""
+
+
+def test_the_number_of_features_is_no_batch(script: Write, run: Run) -> None:
+    assert shown(run(script(ALL_NODES))) == (None, None)
+
+
 def test_a_model_that_acts_before_it_learns_shows_the_batch_that_it_learns_from(
     script: Write, run: Run
 ) -> None:
