@@ -1,4 +1,4 @@
-"""Compiles the complete model, without changing the names of its saved weights."""
+"""Compiles each complete model, without changing the names of its saved weights."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.element import without_keyword
 from skyline.rewrite.imports import usable
 from skyline.rewrite.sites.iteration import Framework, framework, framework_switch, iteration
-from skyline.rewrite.sites.model import ModelSite, model
+from skyline.rewrite.sites.model import ModelSite, model, models
 from skyline.rewrite.sites.passes import model_calls
 from skyline.rewrite.unwrapping import without_call, without_decorator, without_statements
 from skyline.source.arguments import qualified_name
@@ -28,7 +28,7 @@ _CONDITIONS = (ast.If, ast.IfExp, ast.Try, ast.While)
 
 
 def compiled(context: RewriteContext, mode: str) -> tuple[TextEdit, ...]:
-    """The edits that compile the model in this mode (empty: the usual one); none if it is compiled already.
+    """The edits that compile the models in this mode (empty: the usual one); none if one is compiled already.
 
     ``model.compile()`` is written if PyTorch has it (since 2.2): the module stays the same object, and its
     weights keep their names. ``model = torch.compile(model)`` puts ``_orig_mod.`` before all names, so it is
@@ -39,7 +39,14 @@ def compiled(context: RewriteContext, mode: str) -> tuple[TextEdit, ...]:
     owner = framework(context)
     if owner is not None and owner.owns_loop:
         return _by_framework(context, owner, mode)
-    site = model(context)
+    sites = models(context)
+    if len({site.text for site in sites}) < len(sites):
+        model(context)  # One model that is made in several places: refuses it.
+    edits = [edit for site in sites for edit in _one_compiled(context, site, mode)]
+    return tuple(dict.fromkeys(edits))
+
+
+def _one_compiled(context: RewriteContext, site: ModelSite, mode: str) -> tuple[TextEdit, ...]:
     _check(context, site)
     given = f'mode="{mode}"' if mode else ""
     if _may_in_place(context):

@@ -37,7 +37,16 @@ class ModelSite:
 
 
 def model(context: RewriteContext) -> ModelSite:
-    """The model whose parameters the optimizer trains; raises RewriteRefused if it is unknown."""
+    """The one model whose parameters are trained; raises RewriteRefused if it is unknown, or one of several."""
+    sites = models(context)
+    if len(sites) > 1:
+        names = ", ".join(f"`{site.text}`" for site in sites)
+        raise RewriteRefused(f"More than one model is trained: {names}", file=context.profile.script)
+    return sites[0]
+
+
+def models(context: RewriteContext) -> tuple[ModelSite, ...]:
+    """The models whose parameters the optimizers train; raises RewriteRefused if one is unknown, or there is none."""
     sites: dict[tuple[str, str, int], ModelSite] = {}
     for module, call in optimizer_calls(context):
         owners = _owners(module, call)
@@ -47,11 +56,9 @@ def model(context: RewriteContext) -> ModelSite:
         for where, owner, at in owners:
             site = _complete(context, where, owner, at, 0)
             sites[site.module.path, site.text, site.statement.lineno] = site
-    if len(sites) != 1:
-        names = ", ".join(f"`{site.text}`" for site in sites.values())
-        message = f"More than one model is trained: {names}" if sites else "No optimizer was found"
-        raise RewriteRefused(message, file=context.profile.script)
-    return next(iter(sites.values()))
+    if not sites:
+        raise RewriteRefused("No optimizer was found", file=context.profile.script)
+    return tuple(sites.values())
 
 
 def _owners(module: Module, call: ast.Call) -> list[tuple[Module, ast.expr, ast.stmt]]:

@@ -293,7 +293,9 @@ def forwards(context: RewriteContext, within: Iteration | None = None) -> tuple[
 
 
 def _no_forward(site: BackwardSite) -> NoReturn:
-    message = f"The call of the model that gives `{ast.unparse(site.loss)[:60]}` was not found before `backward()`"
+    message = (
+        f"The call of the model that gives `{ast.unparse(site.loss)[:60]}` was not found before `backward()`"
+    )
     raise refusal(message, site.region.module, site.call)
 
 

@@ -169,3 +169,38 @@ def test_a_model_that_an_optimizer_of_keras_trains_is_refused(workshop):
     shop = replace(shop, profile=replace(shop.profile, optimizers=(fact,)))
     assert shop.reason("compile") == "keras.optimizers.Adam is not a PyTorch optimizer."
     assert "keras.optimizers.Adam has no fused form" in shop.reason("fused_optimizer")
+
+
+TWO_OPTIMIZERS = (
+    "first = torch.optim.Adam(netD.parameters())\nsecond = torch.optim.Adam(netG.parameters())\n"
+    "for x in loader:\n    loss = f(netD(x), netD(netG(noise())))\n    loss.backward()\n"
+    "    first.step()\n    second.step()\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("made", "after"),
+    [
+        (
+            "netG = G()\nnetD = D()\nnetD.to(device)\n",
+            "netG = G()\nnetG.compile()\nnetD = D()\nnetD.to(device)\nnetD.compile()\n",
+        ),
+        ("netD, netG = make()\n", "netD, netG = make()\nnetD.compile()\nnetG.compile()\n"),
+    ],
+)
+def test_every_trained_model_is_compiled(workshop, made: str, after: str) -> None:
+    places = (made.count("\n") + 2, made.count("\n") + 3)
+    shop = workshop(
+        "import torch\n" + made + TWO_OPTIMIZERS, optimizers=tuple(("Adam", line) for line in places)
+    )
+    assert shop.edited("compile") == "import torch\n" + after + TWO_OPTIMIZERS
+
+
+def test_a_model_that_is_made_in_several_places_is_not_compiled(workshop) -> None:
+    source = (
+        "import torch\ndef go(net):\n    opt = torch.optim.Adam(net.parameters())\n"
+        "    for x in loader:\n        net(x).sum().backward()\n        opt.step()\n"
+    )
+    source += "model = A()\ngo(model)\nmodel = B()\ngo(model)\n"
+    shop = workshop(source, optimizers=(("Adam", 3),))
+    assert shop.plan("compile").edits == ()
