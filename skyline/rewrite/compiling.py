@@ -18,12 +18,17 @@ from skyline.rewrite.sites.passes import model_calls
 from skyline.rewrite.unwrapping import without_call, without_decorator, without_statements
 from skyline.source.arguments import qualified_name
 from skyline.source.program import Module
-from skyline.source.text import Function, TextEdit, dotted, text_of
+from skyline.source.text import Function, TextEdit, dotted, last_name, text_of
 
 _IN_PLACE_SINCE = (2, 2)
 COMPILE = "torch.compile"
 _OF_KERAS = frozenset({"optimizer", "loss", "loss_weights", "metrics", "weighted_metrics", "jit_compile"})
 """Arguments of ``keras.Model.compile``; PyTorch's has none of them."""
+_GRAPHS = {
+    "retain_graph": "keeps what compiled code frees after its backward pass",
+    "create_graph": "differentiates the backward pass, which compiled code does not support",
+}
+"""Arguments of backward passes that fail in compiled code, each with the reason."""
 _CONDITIONS = (ast.If, ast.IfExp, ast.Try, ast.While)
 
 
@@ -40,6 +45,7 @@ def compiled(context: RewriteContext, mode: str) -> tuple[TextEdit, ...]:
     if owner is not None and owner.owns_loop:
         return _by_framework(context, owner, mode)
     sites = models(context)
+    _check_backward(context)
     if len({site.text for site in sites}) < len(sites):
         model(context)  # One model that is made in several places: refuses it.
     edits = [edit for site in sites for edit in _one_compiled(context, site, mode)]
@@ -150,6 +156,18 @@ def _check(context: RewriteContext, site: ModelSite) -> None:
     if past is not None:
         message = f"`{ast.unparse(past.func)}(…)` bypasses the compiled model"
         raise refusal(message, loop.module, past, hint="Call the model itself.")
+
+
+def _check_backward(context: RewriteContext) -> None:
+    """Raises RewriteRefused if a backward pass keeps its graph, or records one of its own: compiled code cannot."""
+    for region, call in iteration(context).nodes(ast.Call):
+        if last_name(call.func) not in ("backward", "grad", "manual_backward"):
+            continue
+        for name, trouble in _GRAPHS.items():
+            given = keyword_of(call, name)
+            if given is not None and not (isinstance(given.value, ast.Constant) and not given.value.value):
+                message = f"`{name}={text_of(given.value)}` {trouble}"
+                raise refusal(message, region.module, call, hint="Remove it if nothing needs it.")
 
 
 def _may_in_place(context: RewriteContext) -> bool:

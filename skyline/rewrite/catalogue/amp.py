@@ -192,7 +192,8 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
     within = iteration(context)
     # One scaler serves several optimizers, but is updated once for all: that is left to the person.
     sites = (forward(context, within),) if precision == "fp16" else forwards(context, within)
-    if all([_is_there(context, site, within, precision) for site in sites]):
+    there = [_is_there(context, site, within, precision) for site in sites]
+    if all(there):
         return ()
     edits: list[TextEdit] = []
     for site in sites:

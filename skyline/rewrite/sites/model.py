@@ -38,11 +38,11 @@ class ModelSite:
 
 def model(context: RewriteContext) -> ModelSite:
     """The one model whose parameters are trained; raises RewriteRefused if it is unknown, or one of several."""
-    sites = models(context)
-    if len(sites) > 1:
-        names = ", ".join(f"`{site.text}`" for site in sites)
+    first, *others = models(context)
+    if others:
+        names = ", ".join(f"`{site.text}`" for site in (first, *others))
         raise RewriteRefused(f"More than one model is trained: {names}", file=context.profile.script)
-    return sites[0]
+    return first
 
 
 def models(context: RewriteContext) -> tuple[ModelSite, ...]:

@@ -204,3 +204,21 @@ def test_a_model_that_is_made_in_several_places_is_not_compiled(workshop) -> Non
     source += "model = A()\ngo(model)\nmodel = B()\ngo(model)\n"
     shop = workshop(source, optimizers=(("Adam", 3),))
     assert shop.plan("compile").edits == ()
+
+
+@pytest.mark.parametrize(
+    ("backward", "said"),
+    [
+        ("loss.backward(retain_graph=True)", "keeps what compiled code frees"),
+        ("loss.backward(create_graph=again)", "differentiates the backward pass"),
+        (
+            "slope, = torch.autograd.grad(loss, x, create_graph=True); slope.sum().backward()",
+            "differentiates",
+        ),
+    ],
+)
+def test_graphs_that_outlive_their_backward_pass_are_not_compiled(workshop, backward: str, said: str) -> None:
+    loop = LOOP.replace("loss.backward()", backward)
+    assert said in workshop(HEAD + OPTIMIZER + loop, optimizers=(("Adam", 3),)).reason("compile")
+    plain = LOOP.replace("loss.backward()", "loss.backward(retain_graph=False)")
+    assert ".compile()" in workshop(HEAD + OPTIMIZER + plain, optimizers=(("Adam", 3),)).edited("compile")
