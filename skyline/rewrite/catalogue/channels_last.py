@@ -14,9 +14,9 @@ from skyline.rewrite.sites.model import model
 from skyline.rewrite.sites.passes import ForwardSite, forward
 from skyline.rewrite.sites.transfer import TransferSite, transfers
 from skyline.rewrite.unwrapping import without_statements
-from skyline.source.arguments import qualified_name
+from skyline.source.arguments import calls_at, qualified_name
 from skyline.source.program import Module
-from skyline.source.text import TextEdit, dotted, offsets_of, text_of
+from skyline.source.text import TextEdit, dotted, last_name, offsets_of, text_of
 from skyline.trace.record import Phase
 
 NAME = "channels_last"
@@ -26,7 +26,7 @@ _SNIPPET = "model = model.to(memory_format=torch.channels_last)\nimages = images
 
 
 def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
-    """Converts the model once it is complete, and each batch before the model takes it."""
+    """Converts the model once it is complete, and each batch before the model takes it; views become reshapes."""
     if value.lower() not in ("", "true", "1", "yes", "on"):
         raise RewriteRefused(
             f"{value!r} is not a value for channels_last", hint="Give the name without a value."
@@ -34,21 +34,21 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
     if any(_names_layout(module, node) for module, node in context.program.nodes()):
         return ()
     try:
-        _check_views(context)
         site = model(context)
         layout = usable(site.module, _LAYOUT, at=site.statement)
         line = f"{site.text} = {site.text}.to(memory_format={layout.text})"
         edits = [*layout.edits, *insert_after(site.module, site.statement, line)]
-        edits += _batch(context, forward(context))
+        edits += [*_batch(context, forward(context)), *_reshaped(context)]
     except RewriteRefused as problem:
         problem.snippet = problem.snippet or _SNIPPET
         raise
     return tuple(dict.fromkeys(edits))
 
 
-def _check_views(context: RewriteContext) -> None:
-    """Refuses a model that views images as if channels came first: ``x.view(len(x), -1)`` would fail."""
+def _reshaped(context: RewriteContext) -> list[TextEdit]:
+    """``x.reshape(len(x), -1)`` for each ``x.view(len(x), -1)`` of images, which works with channels first alone."""
     trace = context.profile.trace
+    edits: list[TextEdit] = []
     for record in trace.records:
         if (
             record.name != "aten::view"
@@ -63,10 +63,14 @@ def _check_views(context: RewriteContext) -> None:
             module, line = context.place(trace.lines[record.line])
         except RewriteRefused:
             continue
-        if ".view(" in module.source.line(line):
-            message = f"Line {line} calls .view(…) on images, which works only in the channels-first layout"
-            hint = "Write .reshape(…) in place of .view(…) there first."
-            raise RewriteRefused(message, file=module.path, line=line, hint=hint)
+        for call in calls_at(module, line, lambda callee: last_name(callee) == "view"):
+            if any(
+                isinstance(given, ast.Attribute) and dotted(given).startswith("torch.") for given in call.args
+            ):
+                continue  # A view as another number format.
+            _, end = offsets_of(module.source, call.func)
+            edits.append(module.source.edit(module.source.span(end - len("view"), end), "reshape"))
+    return edits
 
 
 def _names_layout(module: Module, node: ast.AST) -> bool:

@@ -103,13 +103,15 @@ def viewing(shop, *size: int):
     return replace(shop, profile=replace(shop.profile, trace=made))
 
 
-def test_a_view_that_needs_channels_first(workshop) -> None:
-    source = HEAD.replace("model = Net()\n", "model = Net()\n") + (
+def test_a_view_that_needs_channels_first_is_a_reshape(workshop) -> None:
+    source = HEAD + (
         "def flat(x): return x.view(len(x), -1)\nfor x, y in loader:\n    loss = f(model(x), y)\n" + REST
     )
     shop = workshop(source)
-    assert "calls .view(…) on images" in viewing(shop, 8, 16, 4, 4).reason("channels_last")
+    assert "x.reshape(len(x), -1)" in viewing(shop, 8, 16, 4, 4).edited("channels_last")
     for size in ((8, 16, 1, 1), (8, 1, 4, 4), (8, 256)):
-        assert "channels_last" in viewing(shop, *size).edited("channels_last")
-    flattened = workshop(source.replace("x.view(len(x), -1)", "torch.flatten(x, 1)"))
-    assert "channels_last" in viewing(flattened, 8, 16, 4, 4).edited("channels_last")
+        assert "x.view(len(x), -1)" in viewing(shop, *size).edited("channels_last")
+    for other in ("torch.flatten(x, 1)", "x.view(torch.int32)"):
+        assert other in viewing(workshop(source.replace("x.view(len(x), -1)", other)), 8, 16, 4, 4).edited(
+            "channels_last"
+        )
