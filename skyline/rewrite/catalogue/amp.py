@@ -9,18 +9,25 @@ from typing import Literal
 from skyline.errors import RewriteRefused
 from skyline.lazy_dataclass import dataclass
 from skyline.rewrite.argument import keyword_of, set_argument, without_argument
-from skyline.rewrite.blocks import wrap
+from skyline.rewrite.blocks import statement_of, wrap, wrap_expression
 from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.imports import Usable, usable
 from skyline.rewrite.scaler import scaled, unscaled
 from skyline.rewrite.sites.iteration import ROUTE, Framework, Iteration, Region, framework, iteration
-from skyline.rewrite.sites.passes import ForwardSite, backwards, forward, forwards, inside_autocast
+from skyline.rewrite.sites.passes import (
+    ForwardSite,
+    backwards,
+    forward,
+    forwards,
+    inside_autocast,
+    model_calls,
+)
 from skyline.rewrite.sites.transfer import transfers
 from skyline.rewrite.unwrapping import without_item
 from skyline.source.arguments import qualified_name
 from skyline.source.origin import Value
 from skyline.source.program import Module
-from skyline.source.text import TextEdit, dotted, last_name, names_in, text_of
+from skyline.source.text import TextEdit, dotted, last_name, names_in, offsets_of, text_of
 
 
 def device_type(context: RewriteContext, region: Region, within: Iteration, at: ast.AST) -> Usable:
@@ -84,10 +91,14 @@ class AutocastSite:
         names = [qualified_name(self.module, each) for each in given]
         if names and names[0] in _FORMATS:
             return _FORMATS[names[0]]
-        device = next((each.value for each in self.call.keywords if each.arg == "device_type"), None)
-        device = device or (self.call.args[0] if self.call.args else None)
-        on_cpu = isinstance(device, ast.Constant) and device.value == "cpu"
-        return "bf16" if on_cpu or "cpu" in ast.unparse(self.call.func) else "fp16"
+        return "bf16" if self.device == "cpu" or "cpu" in ast.unparse(self.call.func) else "fp16"
+
+    @property
+    def device(self) -> str:
+        """The kind of device as it is written, such as ``cpu``; empty if it is computed."""
+        given = next((each.value for each in self.call.keywords if each.arg == "device_type"), None)
+        given = given or (self.call.args[0] if self.call.args else None)
+        return str(given.value) if isinstance(given, ast.Constant) else ""
 
     @property
     def switch(self) -> ast.expr | None:
@@ -97,17 +108,20 @@ class AutocastSite:
 
 def autocasts(within: Iteration) -> tuple[AutocastSite, ...]:
     """All autocast blocks of the training, outermost first, except those that are always off."""
+    return tuple(site for site in _blocks(within) if not _is_off(site.switch))
+
+
+def _blocks(within: Iteration) -> list[AutocastSite]:
     around = [
         (within.module, each) for each in within.module.around(within.loop) if isinstance(each, ast.With)
     ]
     inside = [(region.module, block) for region, block in within.nodes(ast.With)]
-    found = [
+    return [
         AutocastSite(module, block, item, item.context_expr)
         for module, block in (*reversed(around), *inside)
         for item in block.items
         if isinstance(item.context_expr, ast.Call) and "autocast" in last_name(item.context_expr.func)
     ]
-    return tuple(site for site in found if not _is_off(site.switch))
 
 
 def _chosen_elsewhere(context: RewriteContext, within: Iteration, hint: str) -> RewriteRefused | None:
@@ -158,7 +172,7 @@ _OFF = {"mixed_precision": '"no"', "precision": '"32-true"'}
 """Values that switch a framework's number format off, where the value is not False."""
 _DTYPES = {"bf16": "torch.bfloat16", "fp16": "torch.float16"}
 _UNSAFE = {"binary_cross_entropy", "BCELoss"}
-"""Functions that autocast refuses on GPUs; the ``…_with_logits`` forms replace them."""
+"""Functions that autocast refuses on GPUs, where 16 bits may give infinite logarithms."""
 
 
 def snippet(value: str) -> str:
@@ -190,22 +204,76 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
     if owner is not None:
         return _switched(context, owner, precision)
     within = iteration(context)
-    # One scaler serves several optimizers, but is updated once for all: that is left to the person.
-    sites = (forward(context, within),) if precision == "fp16" else forwards(context, within)
-    there = [_is_there(context, site, within, precision) for site in sites]
+    there = [_is_there(context, site, within, precision) for site in _sites(context, within, precision)]
     if all(there):
         return ()
+    return context.in_turn((partial(_under_autocast, precision=precision), _kept_in_full))
+
+
+def _sites(context: RewriteContext, within: Iteration, precision: Precision) -> tuple[ForwardSite, ...]:
+    # One scaler serves several optimizers, but is updated once for all: that is left to the person.
+    return (forward(context, within),) if precision == "fp16" else forwards(context, within)
+
+
+def _under_autocast(context: RewriteContext, precision: Precision) -> tuple[TextEdit, ...]:
+    within = iteration(context)
     edits: list[TextEdit] = []
-    for site in sites:
+    for site in _sites(context, within, precision):
+        _check(site, within, precision)
         module, first = site.module, site.statements[0]
         autocast = usable(module, "torch.autocast", first)
         dtype = usable(module, _DTYPES[precision], first)
         device = device_type(context, site.region, within, first)
-        _check(site, within, precision, on_cpu=device.text == '"cpu"')
         header = f"with {autocast.text}(device_type={device.text}, dtype={dtype.text}):"
         edits += [*autocast.edits, *dtype.edits, *device.edits, *wrap(module, site.statements, header)]
         edits += scaled(context, site, within, device) if precision == "fp16" else ()
     return tuple(dict.fromkeys(edits))
+
+
+def _kept_in_full(context: RewriteContext) -> tuple[TextEdit, ...]:
+    """Puts losses that autocast refuses on GPUs into a block without autocast, on inputs in full precision."""
+    within = iteration(context)
+    if all(site.device == "cpu" for site in autocasts(within)):
+        return ()
+    named = [
+        (region.module, node)
+        for region in within.regions
+        for node in region.module.nodes
+        if isinstance(node, ast.Call) and last_name(node.func) in _UNSAFE
+    ]
+    if not named:
+        return ()
+    edits: list[TextEdit] = []
+    for region, call in within.nodes(ast.Call):
+        if not _is_unsafe(context, region, call):
+            continue
+        module, statement = region.module, statement_of(region.module, call)
+        given = next(iter(call.args), None)
+        if given is None or not dotted(given) or model_calls(context, region, statement):
+            break
+        autocast = usable(module, "torch.autocast", statement)
+        header = f"with {autocast.text}(device_type={dotted(given)}.device.type, enabled=False):"
+        edits += [*autocast.edits, *wrap(module, [statement], header)]
+        edits += wrap_expression(module, given, "", ".float()")
+    else:
+        if edits:
+            return tuple(dict.fromkeys(edits))
+    module, node = named[0]
+    message = f"`{text_of(node.func)}` does not work under autocast on GPUs"
+    hint = "Use binary_cross_entropy_with_logits on what the model gives before its sigmoid."
+    raise refusal(message, module, node, hint=hint)
+
+
+def _is_unsafe(context: RewriteContext, region: Region, call: ast.Call) -> bool:
+    """True for a call of such a function, or of an object that is made as one."""
+    if last_name(call.func) in _UNSAFE:
+        return last_name(call.func).islower()
+    return any(
+        isinstance(found, Value)
+        and isinstance(found.node, ast.Call)
+        and last_name(found.node.func) in _UNSAFE
+        for found in context.resolver.meant(call.func, region.frame, ROUTE)
+    )
 
 
 def _switched(context: RewriteContext, owner: Framework, precision: Precision) -> tuple[TextEdit, ...]:
@@ -257,18 +325,11 @@ def _is_there(context: RewriteContext, site: ForwardSite, within: Iteration, pre
     return False
 
 
-def _check(site: ForwardSite, within: Iteration, precision: Precision, *, on_cpu: bool) -> None:
+def _check(site: ForwardSite, within: Iteration, precision: Precision) -> None:
     module = site.module
     if site.backward.scaler is not None:
         raise refusal("A gradient scaler is in use already", module, site.backward.call)
     made = set(names_in(site.statements, ast.Store)) - {site.loss}
-    modules = {id(region.module): region.module for region in within.regions}
-    for each in () if on_cpu else modules.values():
-        for node in each.nodes:
-            if isinstance(node, ast.Call) and last_name(node.func) in _UNSAFE:
-                message = f"`{text_of(node.func)}` does not work under autocast on GPUs"
-                hint = "Use binary_cross_entropy_with_logits on what the model gives before its sigmoid."
-                raise refusal(message, each, node, hint=hint)
     if precision == "bf16":
         for region, call in within.nodes(ast.Call):
             names = {child.id for child in ast.walk(call.func) if isinstance(child, ast.Name)}
@@ -304,7 +365,9 @@ def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
         raise _not_found(context, within)
     scalers = _scalers(within, context)
     steps = [partial(_unscaled, path=module.path, scaler=name) for module, name in scalers]
-    return context.in_turn((*steps, *(_without_block for _ in sites)))
+    return context.in_turn(
+        (*steps, *(_without_block for _ in sites), *(_in_format for _ in _in_full(within)))
+    )
 
 
 def _switch(owner: Framework) -> tuple[str, str] | None:
@@ -350,3 +413,28 @@ def _unscaled(context: RewriteContext, path: str, scaler: str) -> tuple[TextEdit
 def _without_block(context: RewriteContext) -> tuple[TextEdit, ...]:
     site = autocasts(iteration(context))[-1]
     return without_item(site.module, site.block, site.item)
+
+
+def _in_full(within: Iteration) -> list[tuple[AutocastSite, list[ast.Call]]]:
+    """The blocks that keep a loss in full precision, with their ``x.float()``."""
+    found: list[tuple[AutocastSite, list[ast.Call]]] = []
+    for site in _blocks(within):
+        device = next((each.value for each in site.call.keywords if each.arg == "device_type"), None)
+        name = dotted(device).removesuffix(".device.type") if device is not None else ""
+        calls = [
+            node
+            for node in ast.walk(site.block)
+            if isinstance(node, ast.Call) and name and dotted(node.func) == f"{name}.float"
+        ]
+        if _is_off(site.switch) and calls:
+            found.append((site, calls))
+    return found
+
+
+def _in_format(context: RewriteContext) -> tuple[TextEdit, ...]:
+    site, calls = _in_full(iteration(context))[-1]
+    source, edits = site.module.source, [*without_item(site.module, site.block, site.item)]
+    for call in calls:
+        _, end = offsets_of(source, call)
+        edits.append(source.edit(source.span(end - len(".float()"), end), ""))
+    return tuple(edits)
