@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn
 
 from skyline.errors import RewriteRefused
@@ -12,7 +12,7 @@ from skyline.rewrite.blocks import preceding, statement_of, suite_of
 from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.sites.iteration import ROUTE, Iteration, Region, function_called, iteration
 from skyline.source.arguments import calls_at, qualified_name, torch_optimizer
-from skyline.source.origin import Frame, Instance
+from skyline.source.origin import Frame, Instance, Value
 from skyline.source.program import Module
 from skyline.source.scope import own_scope
 from skyline.source.setting_names import words
@@ -231,6 +231,19 @@ _NOT_FORWARD = {
     "parameters", "named_parameters", "train", "eval", "to", "cuda", "cpu", "state_dict", "load_state_dict",
     "zero_grad", "children", "modules", "named_modules", "no_sync", "requires_grad_", "half", "float", "buffers",
 }  # fmt: skip
+_MODULES = ("Module", "LightningModule")
+_GIVES_ITSELF = {
+    "to",
+    "cuda",
+    "cpu",
+    "train",
+    "half",
+    "float",
+    "double",
+    "bfloat16",
+    "requires_grad_",
+    "apply",
+}
 _NOT_MODEL = {"criterion", "loss", "scaler", "print", "len", "range", "zip", "enumerate", "tqdm"}
 
 
@@ -368,11 +381,28 @@ def is_model(context: RewriteContext, region: Region, callee: ast.expr, trained:
         return True
     if isinstance(callee, ast.Attribute) and dotted(callee.value) in trained:
         return callee.attr not in _NOT_FORWARD
-    for found in context.resolver.meant(callee, region.frame, ROUTE):
-        if isinstance(found, Instance):
-            return any(last_name(base) in ("Module", "LightningModule") for base in found.of.node.bases)
+    if name in ("self", "self.forward"):
+        owner = next((each for each in region.module.around(callee) if isinstance(each, ast.ClassDef)), None)
+        return owner is not None and any(last_name(base) in _MODULES for base in owner.bases)
+    for found in _instances(context, callee, region.frame, 0):
+        return any(last_name(base) in _MODULES for base in found.of.node.bases)
     own = last_name(callee)
     return bool(set(words(own)[-1:]) & _MODEL_WORDS) and own[:1].islower()
+
+
+def _instances(context: RewriteContext, node: ast.expr, frame: Frame, depth: int) -> Iterator[Instance]:
+    """The objects that an expression may be, also behind calls such as ``Net().to(device)``."""
+    for found in context.resolver.meant(node, frame, ROUTE):
+        if isinstance(found, Instance):
+            yield found
+        elif isinstance(found, Value) and depth < 3:
+            made = found.node
+            if (
+                isinstance(made, ast.Call)
+                and isinstance(made.func, ast.Attribute)
+                and made.func.attr in _GIVES_ITSELF
+            ):
+                yield from _instances(context, made.func.value, found.frame, depth + 1)
 
 
 def _trained(context: RewriteContext) -> set[str]:
@@ -392,11 +422,13 @@ def _trained(context: RewriteContext) -> set[str]:
 
 
 def bound_names(statement: ast.stmt) -> set[str]:
-    """The names that a statement, or one inside it, binds."""
+    """The names that a statement, or one inside it, binds, or whose elements it sets."""
     found: set[str] = set()
     for node in ast.walk(statement):
         if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
             found.add(dotted(node))
+        elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+            found.add(dotted(node.value))
     return found - {""}
 
 

@@ -277,6 +277,42 @@ def test_under_autocast(workshop, name: str, newline: str) -> None:
     assert again.plan("amp=bf16").edits == ()
 
 
+NETS = {
+    "moved when it is made, parameters in a list": (
+        (
+            "class Eyes(torch.nn.Module):\n    pass\neyes = Eyes().to(device)\n"
+            "weights = list(eyes.parameters())\noptimizer = torch.optim.Adam(weights)\n"
+            "for x in loader:\n    loss = f(eyes(x))\n    loss.backward()\n"
+        ),
+        "        loss = f(eyes(x))\n",
+    ),
+    "results are collected in a tensor": (
+        (
+            "model = make()\noptimizer = torch.optim.Adam(model.parameters())\n"
+            "for x in loader:\n    out = torch.zeros(9)\n    for i in range(9):\n        out[i], s = model(x, s)\n"
+            "    loss = f(out)\n    loss.backward()\n"
+        ),
+        "        for i in range(9):\n            out[i], s = model(x, s)\n        loss = f(out)\n",
+    ),
+    "a module that computes its own loss": (
+        (
+            "class Net(torch.nn.Module):\n    def loss(self, x):\n        return self.forward(x).sum()\n"
+            "    def fit(self, loader):\n        optimizer = torch.optim.Adam(self.weights)\n"
+            "        for x in loader:\n            cost = self.loss(x)\n            cost.backward()\n"
+            "            optimizer.step()\n"
+        ),
+        "                cost = self.loss(x)\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_the_call_of_the_model_is_found(workshop, name: str) -> None:
+    source, inside = NETS[name]
+    edited = workshop("import torch\n" + source).edited("amp")
+    assert 'with torch.autocast(device_type="cpu", dtype=torch.bfloat16):\n' + inside in edited
+
+
 def test_the_import_is_found_or_made(workshop) -> None:
     loop = "for x in loader:\n    loss = model(x)\n    loss.backward()\n    optimizer.step()\n"
     assert "with th.autocast(" in workshop("import torch as th\n" + loop).edited("amp")
