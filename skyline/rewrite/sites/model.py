@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from skyline.errors import RewriteRefused
 from skyline.lazy_dataclass import dataclass
@@ -13,7 +14,7 @@ from skyline.source.arguments import call_sites, is_method, passed, position_of
 from skyline.source.program import Module
 from skyline.source.resolver import evaluation_of
 from skyline.source.scope import BindingKind
-from skyline.source.text import Function, dotted
+from skyline.source.text import Function, dotted, names_in
 
 _IN_PLACE = {
     *("to", "cuda", "cpu", "half", "float", "bfloat16", "double", "apply", "train", "requires_grad_"),
@@ -84,9 +85,26 @@ def _owners(module: Module, call: ast.Call) -> list[tuple[Module, ast.expr, ast.
                         here = known is not None and known[0] is module.scope(call)
                         if binding.kind is BindingKind.ASSIGNED and binding.value is not None and here:
                             waiting.append((binding.value, statement_of(module, binding.node)))
+                    waiting += _filled(module, child) if known is not None else ()
                 case _:
                     continue
     return _outer_ones(list(found.values()))
+
+
+def _filled(module: Module, name: ast.Name) -> Iterator[tuple[ast.expr, ast.stmt]]:
+    """The sources of a list that loops fill, as ``for p in model.parameters(): (kept if … else rest).append(p)``."""
+    scope = module.scope(name)
+    for node in module.nodes:
+        match node:
+            case ast.Call(func=ast.Attribute(attr="append" | "extend", value=lists)) if (
+                module.scope(node) is scope
+            ):
+                if name.id in names_in([lists], ast.Load):
+                    yield from (
+                        (loop.iter, loop) for loop in module.around(node) if isinstance(loop, ast.For)
+                    )
+            case _:
+                continue
 
 
 def _outer_ones(
@@ -193,6 +211,14 @@ def _at_top(module: Module, text: str, owner: ast.expr) -> ModelSite:
     return ModelSite(module, last, text, makes(last, text)[1])
 
 
+def _bound(statement: ast.stmt) -> set[str]:
+    return {
+        ast.unparse(node)
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+    }
+
+
 def _in_class(module: Module, function: Function, text: str, owner: ast.Attribute) -> ModelSite:
     """The site for an attribute that another method of the class binds, once."""
     around = module.parents.get(function)
@@ -203,8 +229,9 @@ def _in_class(module: Module, function: Function, text: str, owner: ast.Attribut
         for statement in method.body
         if makes(statement, text)[0]
     ]
-    methods = {id(method) for method, _ in stores}
+    # Other methods may change it in place, as by ``self.net.train()``; one of them binds it.
+    methods = {id(method): method for method, statement in stores if text in _bound(statement)}
     if len(methods) != 1:
         raise refusal(f"The place where `{text}` is made is unknown", module, owner)
-    statement = stores[-1][1]
+    statement = [each for method, each in stores if id(method) in methods][-1]
     return ModelSite(module, statement, text, makes(statement, text)[1])

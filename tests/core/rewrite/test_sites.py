@@ -236,8 +236,36 @@ class Task:
 """
 
 
+CHANGED_ELSEWHERE = (
+    IN_METHODS
+    + """\
+    def fit(self):
+        self.net.train()
+    def restore(self, path):
+        self.net.load_state_dict(torch.load(path))
+"""
+)
+IN_LISTS = """\
+import torch
+model = Net()
+kept, rest = [], []
+for name, weight in model.named_parameters():
+    if weight.requires_grad:
+        (kept if weight.dim() > 1 else rest).append(weight)
+groups = [{"params": kept}, {"params": rest, "weight_decay": 0.0}]
+torch.optim.Adam(groups)
+"""
+
+
 @pytest.mark.parametrize(
-    ("source", "text", "line"), [(AT_TOP, "model", 2), (IN_METHODS, "self.net", 4)], ids=["file", "class"]
+    ("source", "text", "line"),
+    [
+        (AT_TOP, "model", 2),
+        (IN_METHODS, "self.net", 4),
+        (CHANGED_ELSEWHERE, "self.net", 4),
+        (IN_LISTS, "model", 2),
+    ],
+    ids=["file", "class", "class that changes it in place", "lists that a loop fills"],
 )
 def test_a_model_that_its_optimizer_does_not_see_made(context, source: str, text: str, line: int) -> None:
     site = model(context(source))
