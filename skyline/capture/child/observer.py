@@ -418,9 +418,10 @@ def _add(known, found):
 
 
 def _collect_leading(value, first, second, depth):
-    if isinstance(value, torch.Tensor):
+    # A model may be given NumPy's arrays, which it converts itself.
+    if isinstance(value, torch.Tensor) or type(value).__name__ == "ndarray":
         first.extend(int(size) for size in value.shape[:1])
-        if value.dim() > 1:
+        if value.ndim > 1:
             # The batch is the second dimension in inputs of recurrent networks.
             second.append(int(value.shape[1]))
     elif isinstance(value, (list, tuple)) and depth < 3:

@@ -263,6 +263,29 @@ for move in range(100_000):
 """
 
 
+ARRAYS = """
+import numpy as np, torch
+batch_size = 16
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(24, 1)
+    def forward(self, x):
+        return self.layer(torch.from_numpy(x).float())
+model = Model()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(100_000):
+    inputs = np.array([np.random.random(24) for _ in range(batch_size)])
+    optimizer.zero_grad()
+    model(inputs).square().mean().backward()
+    optimizer.step()
+"""
+
+
+def test_arrays_that_a_model_is_given_show_the_batch(script: Write, run: Run) -> None:
+    assert shown(run(script(ARRAYS))) == (16, "16")
+
+
 ALL_NODES = """
 import torch
 features = 24
