@@ -7,12 +7,13 @@ from functools import partial
 from typing import Literal
 
 from skyline.errors import RewriteRefused
-from skyline.lazy_dataclass import dataclass
 from skyline.rewrite.argument import keyword_of, set_argument, without_argument
-from skyline.rewrite.blocks import statement_of, wrap, wrap_expression
+from skyline.rewrite.blocks import wrap
 from skyline.rewrite.context import RewriteContext, refusal
+from skyline.rewrite.full_precision import in_full, kept_in_full, without_full_precision
 from skyline.rewrite.imports import Usable, usable
 from skyline.rewrite.scaler import scaled, unscaled
+from skyline.rewrite.sites.autocast import AutocastSite, autocasts
 from skyline.rewrite.sites.iteration import ROUTE, Framework, Iteration, Region, framework, iteration
 from skyline.rewrite.sites.passes import (
     ForwardSite,
@@ -20,14 +21,13 @@ from skyline.rewrite.sites.passes import (
     forward,
     forwards,
     inside_autocast,
-    model_calls,
 )
 from skyline.rewrite.sites.transfer import transfers
 from skyline.rewrite.unwrapping import without_item
 from skyline.source.arguments import qualified_name
 from skyline.source.origin import Value
 from skyline.source.program import Module
-from skyline.source.text import TextEdit, dotted, last_name, names_in, offsets_of, text_of
+from skyline.source.text import TextEdit, dotted, last_name, names_in, text_of
 
 
 def device_type(context: RewriteContext, region: Region, within: Iteration, at: ast.AST) -> Usable:
@@ -70,58 +70,15 @@ def _is_device(context: RewriteContext, region: Region, node: ast.expr) -> bool:
     )
 
 
-_FORMATS = {"torch.bfloat16": "bf16", "torch.float16": "fp16", "torch.half": "fp16"}
 _OF_PROFILE = {"bfloat16": "bf16", "float16": "fp16"}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class AutocastSite:
-    """One ``with torch.autocast(…)`` inside or around the loop."""
-
-    module: Module
-    block: ast.With
-    item: ast.withitem
-    call: ast.Call
-
-    @property
-    def number_format(self) -> str:
-        """``bf16`` or ``fp16``, as given or by default."""
-        given = [each.value for each in self.call.keywords if each.arg == "dtype"]
-        given += self.call.args[1:2]
-        names = [qualified_name(self.module, each) for each in given]
-        if names and names[0] in _FORMATS:
-            return _FORMATS[names[0]]
-        return "bf16" if self.device == "cpu" or "cpu" in ast.unparse(self.call.func) else "fp16"
-
-    @property
-    def device(self) -> str:
-        """The kind of device as it is written, such as ``cpu``; empty if it is computed."""
-        given = next((each.value for each in self.call.keywords if each.arg == "device_type"), None)
-        given = given or (self.call.args[0] if self.call.args else None)
-        return str(given.value) if isinstance(given, ast.Constant) else ""
-
-    @property
-    def switch(self) -> ast.expr | None:
-        """The argument ``enabled``. None if it is not given."""
-        return next((each.value for each in self.call.keywords if each.arg == "enabled"), None)
-
-
-def autocasts(within: Iteration) -> tuple[AutocastSite, ...]:
-    """All autocast blocks of the training, outermost first, except those that are always off."""
-    return tuple(site for site in _blocks(within) if not _is_off(site.switch))
-
-
-def _blocks(within: Iteration) -> list[AutocastSite]:
-    around = [
-        (within.module, each) for each in within.module.around(within.loop) if isinstance(each, ast.With)
-    ]
-    inside = [(region.module, block) for region, block in within.nodes(ast.With)]
-    return [
-        AutocastSite(module, block, item, item.context_expr)
-        for module, block in (*reversed(around), *inside)
-        for item in block.items
-        if isinstance(item.context_expr, ast.Call) and "autocast" in last_name(item.context_expr.func)
-    ]
+def _check_unconditional(sites: tuple[AutocastSite, ...]) -> None:
+    """Refuses autocast that an option of the script switches."""
+    for site in sites:
+        if site.switch is not None and not isinstance(site.switch, ast.Constant):
+            message = f"`enabled={text_of(site.switch)}` decides whether autocast is on"
+            raise refusal(message, site.module, site.call, hint="Set it to False by its option.")
 
 
 def _chosen_elsewhere(context: RewriteContext, within: Iteration, hint: str) -> RewriteRefused | None:
@@ -145,18 +102,6 @@ def format_that_ran(context: RewriteContext) -> str | None:
     return _OF_PROFILE.get(told or "", told or None) if context.as_profiled() else None
 
 
-def check_unconditional(sites: tuple[AutocastSite, ...]) -> None:
-    """Refuses autocast that an option of the script switches."""
-    for site in sites:
-        if site.switch is not None and not isinstance(site.switch, ast.Constant):
-            message = f"`enabled={text_of(site.switch)}` decides whether autocast is on"
-            raise refusal(message, site.module, site.call, hint="Set it to False by its option.")
-
-
-def _is_off(switch: ast.expr | None) -> bool:
-    return isinstance(switch, ast.Constant) and not switch.value
-
-
 NAME = "amp"
 ORDER = 40
 
@@ -171,8 +116,6 @@ _VALUES: dict[str, Precision] = {
 _OFF = {"mixed_precision": '"no"', "precision": '"32-true"'}
 """Values that switch a framework's number format off, where the value is not False."""
 _DTYPES = {"bf16": "torch.bfloat16", "fp16": "torch.float16"}
-_UNSAFE = {"binary_cross_entropy", "BCELoss"}
-"""Functions that autocast refuses on GPUs, where 16 bits may give infinite logarithms."""
 
 
 def snippet(value: str) -> str:
@@ -207,7 +150,7 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
     there = [_is_there(context, site, within, precision) for site in _sites(context, within, precision)]
     if all(there):
         return ()
-    return context.in_turn((partial(_under_autocast, precision=precision), _kept_in_full))
+    return context.in_turn((partial(_under_autocast, precision=precision), kept_in_full))
 
 
 def _sites(context: RewriteContext, within: Iteration, precision: Precision) -> tuple[ForwardSite, ...]:
@@ -228,52 +171,6 @@ def _under_autocast(context: RewriteContext, precision: Precision) -> tuple[Text
         edits += [*autocast.edits, *dtype.edits, *device.edits, *wrap(module, site.statements, header)]
         edits += scaled(context, site, within, device) if precision == "fp16" else ()
     return tuple(dict.fromkeys(edits))
-
-
-def _kept_in_full(context: RewriteContext) -> tuple[TextEdit, ...]:
-    """Puts losses that autocast refuses on GPUs into a block without autocast, on inputs in full precision."""
-    within = iteration(context)
-    if all(site.device == "cpu" for site in autocasts(within)):
-        return ()
-    named = [
-        (region.module, node)
-        for region in within.regions
-        for node in region.module.nodes
-        if isinstance(node, ast.Call) and last_name(node.func) in _UNSAFE
-    ]
-    if not named:
-        return ()
-    edits: list[TextEdit] = []
-    for region, call in within.nodes(ast.Call):
-        if not _is_unsafe(context, region, call):
-            continue
-        module, statement = region.module, statement_of(region.module, call)
-        given = next(iter(call.args), None)
-        if given is None or not dotted(given) or model_calls(context, region, statement):
-            break
-        autocast = usable(module, "torch.autocast", statement)
-        header = f"with {autocast.text}(device_type={dotted(given)}.device.type, enabled=False):"
-        edits += [*autocast.edits, *wrap(module, [statement], header)]
-        edits += wrap_expression(module, given, "", ".float()")
-    else:
-        if edits:
-            return tuple(dict.fromkeys(edits))
-    module, node = named[0]
-    message = f"`{text_of(node.func)}` does not work under autocast on GPUs"
-    hint = "Use binary_cross_entropy_with_logits on what the model gives before its sigmoid."
-    raise refusal(message, module, node, hint=hint)
-
-
-def _is_unsafe(context: RewriteContext, region: Region, call: ast.Call) -> bool:
-    """True for a call of such a function, or of an object that is made as one."""
-    if last_name(call.func) in _UNSAFE:
-        return last_name(call.func).islower()
-    return any(
-        isinstance(found, Value)
-        and isinstance(found.node, ast.Call)
-        and last_name(found.node.func) in _UNSAFE
-        for found in context.resolver.meant(call.func, region.frame, ROUTE)
-    )
 
 
 def _switched(context: RewriteContext, owner: Framework, precision: Precision) -> tuple[TextEdit, ...]:
@@ -360,13 +257,13 @@ def remove(context: RewriteContext) -> tuple[TextEdit, ...]:
         )
     within = iteration(context)
     sites = autocasts(within)
-    check_unconditional(sites)
+    _check_unconditional(sites)
     if not sites:
         raise _not_found(context, within)
     scalers = _scalers(within, context)
     steps = [partial(_unscaled, path=module.path, scaler=name) for module, name in scalers]
     return context.in_turn(
-        (*steps, *(_without_block for _ in sites), *(_in_format for _ in _in_full(within)))
+        (*steps, *(_without_block for _ in sites), *(without_full_precision for _ in in_full(within)))
     )
 
 
@@ -413,28 +310,3 @@ def _unscaled(context: RewriteContext, path: str, scaler: str) -> tuple[TextEdit
 def _without_block(context: RewriteContext) -> tuple[TextEdit, ...]:
     site = autocasts(iteration(context))[-1]
     return without_item(site.module, site.block, site.item)
-
-
-def _in_full(within: Iteration) -> list[tuple[AutocastSite, list[ast.Call]]]:
-    """The blocks that keep a loss in full precision, with their ``x.float()``."""
-    found: list[tuple[AutocastSite, list[ast.Call]]] = []
-    for site in _blocks(within):
-        device = next((each.value for each in site.call.keywords if each.arg == "device_type"), None)
-        name = dotted(device).removesuffix(".device.type") if device is not None else ""
-        calls = [
-            node
-            for node in ast.walk(site.block)
-            if isinstance(node, ast.Call) and name and dotted(node.func) == f"{name}.float"
-        ]
-        if _is_off(site.switch) and calls:
-            found.append((site, calls))
-    return found
-
-
-def _in_format(context: RewriteContext) -> tuple[TextEdit, ...]:
-    site, calls = _in_full(iteration(context))[-1]
-    source, edits = site.module.source, [*without_item(site.module, site.block, site.item)]
-    for call in calls:
-        _, end = offsets_of(source, call)
-        edits.append(source.edit(source.span(end - len(".float()"), end), ""))
-    return tuple(edits)
