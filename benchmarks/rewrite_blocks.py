@@ -12,6 +12,7 @@ from rewrite_checks import Corrupted
 from source_reading import Reading
 
 _HEADERS = (
+    (re.compile(r"with\b.*autocast\(.*enabled=False\)"), "full precision"),
     (re.compile(r"with\b.*autocast"), "autocast"),
     (re.compile(r"with\b.*(no_grad|inference_mode)"), "evaluation"),
     (re.compile(r"for\b.*\.chunk\("), "parts"),
@@ -34,6 +35,9 @@ _HEADERS = (
     (re.compile(r"if\b.*(get_rank\(\) > 0|\"RANK\"|cuda\.is_available\(\)):"), "start"),
 )
 
+_CLASS = re.compile(r"class Kronecker\w+\(")
+"""The classes that rewrites write in whole."""
+
 
 def check_blocks(old: Reading, new: Reading, mapped: Mapping[int, int], names: Mapping[str, str]) -> None:
     """Raise Corrupted if a new block begins or ends with a statement that does not belong to it.
@@ -47,6 +51,8 @@ def check_blocks(old: Reading, new: Reading, mapped: Mapping[int, int], names: M
             continue
         first = re.split(r"[\r\n]", new.text[place : block.end], maxsplit=1)[0]
         kind = next((kind for pattern, kind in _HEADERS if pattern.match(first)), "")
+        if any(_CLASS.match(new.text, start) for start in (place, *(around[0] for around in block.around))):
+            kind = "start"
         kept = [origins[each.start] for each in inside if each.start in origins]
         says = [new.text[each.start : each.end] for each in sorted(inside, key=lambda each: each.start)]
         if not _fits(kind, kept, says, names):
@@ -58,6 +64,8 @@ def _fits(kind: str, kept: list[str], says: list[str], names: Mapping[str, str])
     model = re.compile(rf"{re.escape(names['model'])}\s*\(")
     if kind == "autocast":
         return bool(model.search(says[0])) and re.search(rf"\b{names['loss']}\b", says[-1]) is not None
+    if kind == "full precision":
+        return len(says) == len(kept) == 1 and re.search(rf"\b{names['loss']}\b", says[0]) is not None
     if kind == "parts":
         return (
             bool(model.search(says[0])) and re.search(r"\.backward\(\)|whole_loss \+=", says[-1]) is not None

@@ -69,11 +69,14 @@ TARGETS = {
     ),
     "amp": Target(
         f"{_IMPORTS} {_CALL} with autocast device_type dtype bfloat16 float16 amp GradScaler scale unscale_ update"
-        r' step type device cuda \w*scaler " - : ; bf16 fp16 mixed precision mixed_precision 16 True',
+        r' enabled False float step type device cuda \w*scaler " - : ; bf16 fp16 mixed precision mixed_precision 16'
+        " True",
         names=True,
     ),
     "batch_size": Target(_NUMBER.replace("|", " "), _NUMBER),
-    "channels_last": Target(f"{_IMPORTS} {_CALL} ; to memory_format channels_last", names=True),
+    "channels_last": Target(
+        f"{_IMPORTS} {_CALL} ; to memory_format channels_last reshape", "view", names=True
+    ),
     "checkpointing": Target(
         f"{_IMPORTS} {_CALL} [ ] : < utils use_reentrant gradient_checkpointing True False"
         f" if else for in enumerate {_BLOCK} \\d+",
@@ -164,7 +167,7 @@ TARGETS = {
     "tf32": Target(
         f"{_IMPORTS} ( ) ; set_float32_matmul_precision high \" ' True", "'|False|highest", names=True
     ),
-    "zero_grad": Target("= None True", r"[().=]|False|set_to_none|zero_"),
+    "zero_grad": Target("= None True", r"[().,=]|False|set_to_none|zero_"),
 }
 
 
@@ -187,6 +190,11 @@ OWNERS = {
     "use_reentrant": ("checkpoint", "_checkpoint", "checkpoint_checkpoint"),
     "memory_format": ("to",),
     "device_type": ("autocast",),
+    "enabled": ("autocast",),
+    "dim": ("norm",),
+    "max": ("clamp",),
+    "blocks": ("KroneckerLinear", "KroneckerLSTM", "KroneckerWeight"),
+    "share": ("KroneckerLinear", "KroneckerLSTM", "KroneckerWeight"),
     "dtype": ("autocast",),
     "is_causal": ("scaled_dot_product_attention",),
     "attn_mask": ("scaled_dot_product_attention",),
