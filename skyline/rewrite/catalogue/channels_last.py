@@ -1,4 +1,4 @@
-"""Converts the model's convolutions, and its input images, to the channels-last layout."""
+"""Converts the models' convolutions, and the input images of a single model, to the channels-last layout."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from skyline.rewrite.blocks import insert_after, wrap_expression
 from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.element import without_keyword
 from skyline.rewrite.imports import usable
-from skyline.rewrite.sites.model import model
+from skyline.rewrite.sites.model import models
 from skyline.rewrite.sites.passes import ForwardSite, forward
 from skyline.rewrite.sites.transfer import TransferSite, transfers
 from skyline.rewrite.unwrapping import without_statements
@@ -34,11 +34,16 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
     if any(_names_layout(module, node) for module, node in context.program.nodes()):
         return ()
     try:
-        site = model(context)
-        layout = usable(site.module, _LAYOUT, at=site.statement)
-        line = f"{site.text} = {site.text}.to(memory_format={layout.text})"
-        edits = [*layout.edits, *insert_after(site.module, site.statement, line)]
-        edits += [*_batch(context, forward(context)), *_reshaped(context)]
+        edits: list[TextEdit] = []
+        sites = models(context)
+        for site in sites:
+            layout = usable(site.module, _LAYOUT, at=site.statement)
+            line = f"{site.text} = {site.text}.to(memory_format={layout.text})"
+            edits += [*layout.edits, *insert_after(site.module, site.statement, line)]
+        if len(sites) == 1:
+            edits += _batch(context, forward(context))
+        # With several models, some take noise or results: a convolution converts what it is given.
+        edits += _reshaped(context)
     except RewriteRefused as problem:
         problem.snippet = problem.snippet or _SNIPPET
         raise

@@ -115,3 +115,17 @@ def test_a_view_that_needs_channels_first_is_a_reshape(workshop) -> None:
         assert other in viewing(workshop(source.replace("x.view(len(x), -1)", other)), 8, 16, 4, 4).edited(
             "channels_last"
         )
+
+
+def test_every_trained_model_is_converted(workshop) -> None:
+    made = "import torch\nnetG = G()\nnetD = D().to(device)\n"
+    rest = (
+        "first = torch.optim.Adam(netD.parameters())\nsecond = torch.optim.Adam(netG.parameters())\n"
+        "for x in loader:\n    loss = f(netD(x), netD(netG(noise())))\n    loss.backward()\n"
+        "    first.step()\n    second.step()\n"
+    )
+    shop = workshop(made + rest, optimizers=(("Adam", 4), ("Adam", 5)))
+    assert shop.edited("channels_last") == (
+        "import torch\nnetG = G()\nnetG = netG.to(memory_format=torch.channels_last)\n"
+        "netD = D().to(device)\nnetD = netD.to(memory_format=torch.channels_last)\n" + rest
+    )
