@@ -127,7 +127,7 @@ TARGETS = {
     "inference_mode": Target(f"{_IMPORTS} ( ) : @ with no_grad inference_mode", names=True),
     "keep_memory": Target(""),
     "kronecker": Target(
-        f"{_IMPORTS} {_CALL} [ ] : * / - {{ }} ' \" KroneckerWeight KroneckerLinear KroneckerLSTM class nn Module"
+        f"{_IMPORTS} {_CALL} [ ] : ; * / - {{ }} ' \" KroneckerWeight KroneckerLinear KroneckerLSTM class nn Module"
         " A matrix that is the Kronecker product of two small ones with a share free numbers added linear"
         " layer without it multiplies by factors and makes no whole weight An LSTM whose weights are made"
         " their in each pass def __init__ self blocks super rows columns shape first new_empty uniform_ second"
@@ -194,6 +194,8 @@ OWNERS = {
     "dim": ("norm",),
     "max": ("clamp",),
     "blocks": ("KroneckerLinear", "KroneckerLSTM", "KroneckerWeight"),
+    "free": ("KroneckerLinear", "KroneckerLSTM", "KroneckerWeight"),
+    "device": ("randperm",),
     "share": ("KroneckerLinear", "KroneckerLSTM", "KroneckerWeight"),
     "dtype": ("autocast",),
     "is_causal": ("scaled_dot_product_attention",),
