@@ -12,10 +12,21 @@ from skyline.rewrite.sites.iteration import ROUTE, Iteration, Region, iteration
 from skyline.rewrite.sites.passes import model_calls
 from skyline.rewrite.unwrapping import without_item
 from skyline.source.origin import Value
+from skyline.source.program import Module
 from skyline.source.text import TextEdit, dotted, last_name, offsets_of, text_of
 
 _UNSAFE = {"binary_cross_entropy", "BCELoss"}
 """Functions that autocast refuses on GPUs, where 16 bits may give infinite logarithms."""
+
+
+def unsafe_losses(within: Iteration) -> list[tuple[Module, ast.Call]]:
+    """The calls of such functions, and of their classes, in the files of the training."""
+    return [
+        (region.module, node)
+        for region in within.regions
+        for node in region.module.nodes
+        if isinstance(node, ast.Call) and last_name(node.func) in _UNSAFE
+    ]
 
 
 def kept_in_full(context: RewriteContext) -> tuple[TextEdit, ...]:
@@ -23,12 +34,7 @@ def kept_in_full(context: RewriteContext) -> tuple[TextEdit, ...]:
     within = iteration(context)
     if all(site.device == "cpu" for site in autocasts(within)):
         return ()
-    named = [
-        (region.module, node)
-        for region in within.regions
-        for node in region.module.nodes
-        if isinstance(node, ast.Call) and last_name(node.func) in _UNSAFE
-    ]
+    named = unsafe_losses(within)
     if not named:
         return ()
     edits: list[TextEdit] = []

@@ -10,7 +10,12 @@ from skyline.errors import RewriteRefused
 from skyline.rewrite.argument import keyword_of, set_argument, without_argument
 from skyline.rewrite.blocks import wrap
 from skyline.rewrite.context import RewriteContext, refusal
-from skyline.rewrite.full_precision import in_full, kept_in_full, without_full_precision
+from skyline.rewrite.full_precision import (
+    in_full,
+    kept_in_full,
+    unsafe_losses,
+    without_full_precision,
+)
 from skyline.rewrite.imports import Usable, usable
 from skyline.rewrite.scaler import scaled, unscaled
 from skyline.rewrite.sites.autocast import AutocastSite, autocasts
@@ -150,6 +155,9 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
     there = [_is_there(context, site, within, precision) for site in _sites(context, within, precision)]
     if all(there):
         return ()
+    if not unsafe_losses(within):
+        # Without a second step, the changed text is not read again.
+        return _under_autocast(context, precision)
     return context.in_turn((partial(_under_autocast, precision=precision), kept_in_full))
 
 
