@@ -16,7 +16,7 @@ import math
 import statistics
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from result_file import RESULTS, table
 from unseen_whatifs import LIST, TRIED
 from whatifs import Row, WhatIfScript, said
 
+import skyline
 from skyline.analysis.analyse import analyse
 from skyline.errors import SkylineError
 from skyline.trace.store import SUFFIX, load, with_relative_paths
@@ -34,6 +35,8 @@ from skyline.whatif.question import Choice
 
 KEPT = RESULTS / "kept"
 _ROWS = ".rows.json"
+_SCRATCH = "/public-repositories"
+"""The folder of the repositories in stored profiles."""
 _MOVED = 0.005
 """Change of an error that is worth a line."""
 
@@ -47,8 +50,13 @@ class Rescored:
     now: Row | None
 
 
-def store(name: str, keep: Path, scripts: Sequence[tuple[CorpusScript, Path]], environment: str) -> int:
-    """Store profiles and rows of the scripts of a run. Returns how many scripts were stored."""
+def store(
+    name: str, keep: Path, scripts: Sequence[tuple[CorpusScript, Path]], folders: Mapping[str, Path]
+) -> int:
+    """Store profiles and rows of the scripts of a run. Returns how many scripts were stored.
+
+    ``folders`` are folders of this machine by the names that the stored profiles have for them.
+    """
     target = KEPT / name
     target.mkdir(parents=True, exist_ok=True)
     stored = 0
@@ -62,17 +70,21 @@ def store(name: str, keep: Path, scripts: Sequence[tuple[CorpusScript, Path]], e
         # The sources are other people's, and stay in their repositories.
         sources = tuple(replace(source, text="") for source in profile.sources)
         text = msgspec.json.encode(replace(profile, sources=sources))
-        # The environment of the scripts differs from machine to machine.
-        text = text.replace(environment.encode(), b"/environment")
+        for named, place in folders.items():
+            text = text.replace(str(place).encode(), named.encode())
         (target / f"{script.name}{SUFFIX}").write_bytes(gzip.compress(text, mtime=0))
         (target / f"{script.name}{_ROWS}").write_bytes((folder / "rows.json").read_bytes())
         stored += 1
     return stored
 
 
-def rescored(name: str, script: CorpusScript, path: Path) -> Iterator[Rescored]:
-    """All valid rows of a stored script."""
-    profile = load(KEPT / name / f"{script.name}{SUFFIX}", path)
+def rescored(name: str, script: CorpusScript, path: Path, scratch: Path) -> Iterator[Rescored]:
+    """All valid rows of a stored script. ``scratch`` contains the repositories here."""
+    stored = gzip.decompress((KEPT / name / f"{script.name}{SUFFIX}").read_bytes())
+    with tempfile.TemporaryDirectory() as folder:
+        here = Path(folder, f"{script.name}{SUFFIX}")
+        here.write_bytes(gzip.compress(stored.replace(_SCRATCH.encode(), str(scratch).encode()), 1))
+        profile = load(here, path)
     sources = tuple(
         replace(source, text=Path(source.path).read_text(encoding="utf-8")) for source in profile.sources
     )
@@ -170,7 +182,12 @@ def main() -> int:
     scripts = read_corpus(options.list)
     if options.store:
         own = [script for script in scripts if script.spent in ("", options.store)]
-        return 0 if store(options.store, options.keep, list(with_files(own)), options.environment) else 1
+        folders = {
+            _SCRATCH: options.scratch.resolve(),
+            "/environment": Path(options.environment),
+            "/skyline": Path(skyline.__file__).resolve().parent.parent,
+        }
+        return 0 if store(options.store, options.keep, list(with_files(own)), folders) else 1
     rows: list[Rescored] = []
     for folder in sorted(KEPT.iterdir()):
         own = [
@@ -179,7 +196,11 @@ def main() -> int:
             if (folder / f"{script.name}{SUFFIX}").exists()
             and (not options.only or script.name in options.only)
         ]
-        rows += [row for script, path in with_files(own) for row in rescored(folder.name, script, path)]
+        rows += [
+            row
+            for script, path in with_files(own)
+            for row in rescored(folder.name, script, path, options.scratch.resolve())
+        ]
     print(page(rows, every=options.every))
     return 0
 
