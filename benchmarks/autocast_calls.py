@@ -121,11 +121,12 @@ def page(rows: list[Row]) -> str:
         )
     ]
     words = (
-        f"A cast takes {cast.forward_us / small.forward_us:.2f} small operators in a forward pass and "
-        f"{cast.backward_us / small.backward_us:.2f} in a backward pass. Each product that oneDNN computes takes "
-        f"{further[0][0] / small.forward_us:.1f} small operators of a forward pass more in bfloat16 than in float32, "
-        f"and each of both products of a backward pass {further[0][1] / small.forward_us:.1f} more; a small product "
-        f"{further[1][0] / small.forward_us:.1f} and {further[1][1] / small.forward_us:.1f} more."
+        f"The unit is the time of a small operator. A cast takes {cast.forward_us / small.forward_us:.2f} "
+        f"units in a forward pass and {cast.backward_us / small.backward_us:.2f} in a backward pass. In "
+        f"bfloat16, a product that oneDNN computes takes {further[0][0] / small.forward_us:.1f} units (of a "
+        "forward pass) longer than in float32, and each of the two products of its backward pass "
+        f"{further[0][1] / small.forward_us:.1f} units longer. A small product takes "
+        f"{further[1][0] / small.forward_us:.1f} and {further[1][1] / small.forward_us:.1f} units longer."
     )
     return f"{table(head, lines)}\n\n{words}"
 

@@ -157,11 +157,12 @@ def page(rows: Sequence[HeldOut]) -> str:
     head = ["held out", "sizes", "time: median error", "worst", "in proportion", "no change", "range holds"]
     parts.append(table([*head, "peak: median error", "worst"], lines))
     parts.append(
-        f"Meant: time within {BARS['time']:.0%} in the middle, peak memory within {BARS['peak memory']:.0%}. "
-        f"{len(rows) - len(valid)} of {len(rows)} rows have a null off by more than it may be and are left out of the "
-        "sums. Ratios are iteration times over those of the script as it stands; measured intervals are 95 % bootstrap "
-        "intervals of the median over rounds; `holds` says whether the predicted and the measured range have a value "
-        "in common; `peak` is the predicted peak of live tensors against that of the changed script."
+        f"Goals: median error of the time {BARS['time']:.0%}, of the peak memory {BARS['peak memory']:.0%}. "
+        f"{len(rows) - len(valid)} of {len(rows)} rows have a null outside the tolerance and are left out of "
+        "the sums. Ratios are iteration times over those of the unchanged script. Measured intervals are "
+        "95 % bootstrap intervals of the median over rounds. `holds` is yes if the predicted and the "
+        "measured range overlap. `peak` is the predicted peak of live tensors, compared with the peak of the "
+        "changed script."
     )
     return "\n\n".join(parts)
 
@@ -193,7 +194,7 @@ def main() -> int:
         type=float,
         default=math.inf,
         metavar="S",
-        help="after so many seconds begin no other script",
+        help="start no other script after this time in s",
     )
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()

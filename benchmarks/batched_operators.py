@@ -274,15 +274,15 @@ def page(rows: list[Row], others: list[Calls]) -> str:
         said.append(f"| {kind} | {_ranged(ratios, '.2f')} | {_told(work)} | {added} | {_told(call)} |")
     for kind, call in _CALLS_ALONE.items():
         added = _ranged([one.added_us for one in others if one.kind == kind], ".0f")
-        said.append(f"| {kind} | as all else | | {added} | {_told(call)} |")
+        said.append(f"| {kind} | not compared | | {added} | {_told(call)} |")
     turns = _ranged([row.turned_ns for row in rows if row.turned_ns], ".1f")
     once = _ranged([row.calls.added_once_us for row in rows], ".0f")
     return (
         f"{table(head, body)}\n\n| layers | work at once over one by one | in the model "
         "| µs that batching adds to the calls of one | in the model |\n|---|---|---|---|---|\n"
         + "\n".join(said)
-        + f"\n\nA pass as a whole takes {once} µs more; in the model {_told(STEP_CALL_US)}. A number of a gradient is "
-        f"brought into the order of its weight in {turns} ns; in the model {_told(TURNED_NS)}."
+        + f"\n\nBatching adds {once} µs once to a pass; in the model {_told(STEP_CALL_US)}. Reordering a "
+        f"gradient to the layout of its weight takes {turns} ns per number; in the model {_told(TURNED_NS)}."
     )
 
 

@@ -219,7 +219,8 @@ def page(rows: list[Row]) -> str:
         for row in rows
     ]
     return (
-        f"{table(head, body)}\n\n{sum(row.holds for row in rows)} of {len(rows)} are inside of their ranges."
+        f"{table(head, body)}\n\n{sum(row.holds for row in rows)} of {len(rows)} measured times are in the "
+        "range."
     )
 
 

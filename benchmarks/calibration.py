@@ -120,15 +120,15 @@ def page(rows: Sequence[Told], calibration: Path) -> str:
     machine, measured = read(calibration)
     head = ["script", "measured, ms", "uncalibrated, ms", "off", "calibrated, ms", "off", "inside"]
     parts = [table(head, [_cells(row) for row in rows])]
-    parts.append(f"All {len(rows)} scripts: {_medians(rows)} (meant: {BAR:.0%}).")
+    parts.append(f"All {len(rows)} scripts: {_medians(rows)} (goal: {BAR:.0%}).")
     if 0 < len(steady) < len(rows):
         parts.append(
-            f"{len(rows) - len(steady)} of them took times that differ by more than {STEADY:.0%} in two runs. "
-            f"The {len(steady)} others alone: {_medians(steady)}."
+            f"The two runs of {len(rows) - len(steady)} scripts differ by more than {STEADY:.0%}. "
+            f"Without these scripts ({len(steady)} left): {_medians(steady)}."
         )
     parts.append(
-        f"The calibration of {machine.name} with {machine.threads} threads has {len(measured)} operators; no script "
-        "had a part in it."
+        f"The calibration of {machine.name} with {machine.threads} threads has {len(measured)} operators. It "
+        "uses none of these scripts."
     )
     return "\n\n".join(parts)
 

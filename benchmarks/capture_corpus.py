@@ -3,7 +3,7 @@
 Each script of ``corpus.toml`` is checked out at its pinned commit, gets data of the right format, and is profiled
 unmodified. It is also timed by hand, in turns with Skyline's own timing and with a second stopwatch (the null). A
 script of several ranks is profiled with all of them, and not timed by hand. A script that Skyline cannot profile is
-also run without Skyline. If it fails there too, it says nothing about Skyline, and its own error is reported. A batch
+also run without Skyline. If it fails there too, it does not count, and its own error is reported. A batch
 size in the list is compared with the one that Skyline finds, and then changed.
 
 Rows are stored as they are finished, so that the work can be stopped and continued. The page keeps the rows of
@@ -94,13 +94,13 @@ def main() -> int:
         help="kept between runs",
     )
     parser.add_argument(
-        "--checkouts", type=Path, help="where the repositories lie (default: in the scratch folder)"
+        "--checkouts", type=Path, help="folder of the repositories (default: in the scratch folder)"
     )
     parser.add_argument(
         "--mirror", type=Path, help="a folder of bare clones, OWNER+NAME.git or OWNER+NAME/repo"
     )
     parser.add_argument("--only", nargs="+", metavar="NAME", help="measure these scripts again")
-    parser.add_argument("--failed", action="store_true", help="also those that did not work last time")
+    parser.add_argument("--failed", action="store_true", help="also scripts that failed last time")
     parser.add_argument("--quick", action="store_true", help="no stopwatch")
     parser.add_argument(
         "--untimed",
@@ -108,7 +108,7 @@ def main() -> int:
         help="while other programs run: no stopwatch, and no times in the page",
     )
     parser.add_argument("--threads", type=int, default=1, help="threads of each run")
-    parser.add_argument("--limit", type=float, default=420.0, help="seconds for one script in all")
+    parser.add_argument("--limit", type=float, default=420.0, help="seconds for one script in total")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the result files")
     options = parser.parse_args()
     options.quick = options.quick or options.untimed

@@ -145,8 +145,9 @@ def main() -> int:
         tables.append(f"## {title}\n\n{table(head, lines)}")
         figures += [dict(zip(["set", *head], [name, *one], strict=True)) for one in lines]
     introduction = (
-        "Mean |predicted / measured - 1| of the time on the second GPU, of kernels measured on both; float32 without "
-        "TF32. *range holds*: how many measured times lie in the range for kernels of unknown size."
+        "Mean |predicted / measured - 1| of the time on the second GPU, for kernels measured on both, in "
+        "float32 without TF32. *range holds*: the share of measured times in the range for kernels of "
+        "unknown size."
     )
     body = "\n\n".join((introduction, *tables))
     title = "Measured kernels carried over to another GPU"

@@ -134,10 +134,11 @@ def page(found: Sequence[Check], machine: Machine, options: argparse.Namespace) 
         "mean s",
     ]
     text = (
-        f"`{options.example}.py` of the examples, limit 5 %, {options.others} other programs busy half of the time.\n\n"
+        f"`{options.example}.py` of the examples, limit 5 %. {options.others} other programs are busy half "
+        "the time.\n\n"
         f"{table(head, lines)}"
     )
-    title = "How often skyline check is right"
+    title = "Detected slowdowns and false alarms of skyline check"
     return write(options.name, title, machine, text, [asdict(one) for one in found], results=options.results)
 
 

@@ -139,8 +139,8 @@ def page(found: Sequence[Comparison], commit: str) -> str:
         "before, processor s", "after, processor s", "ratio, processor", "ratio, wall",
     ]  # fmt: skip
     return (
-        f"`{_SCRIPT.name}` of the examples on the CPU, one thread; before: {commit}. Medians, with the least "
-        f"and the largest of the rounds.\n\n{table(head, rows)}"
+        f"`{_SCRIPT.name}` of the examples on the CPU, one thread; before: {commit}. Medians of the rounds, "
+        f"with the minimum and the maximum.\n\n{table(head, rows)}"
     )
 
 
@@ -160,7 +160,7 @@ def main() -> int:
     figures = [asdict(one) for one in found]
     write(
         "command_speed",
-        "Commands against an earlier version",
+        "Commands compared with an earlier version",
         machine,
         body,
         figures,

@@ -109,7 +109,7 @@ def measured(rounds: int) -> list[Row]:
 
 
 def page(rows: list[Row]) -> str:
-    head = ["operator", "numbers", "PyTorch's kernel", "compiled, beside its traffic", "ratio"]
+    head = ["operator", "numbers", "PyTorch's kernel", "compiled, beyond its traffic", "ratio"]
     body = [
         [
             row.operator,
@@ -121,10 +121,11 @@ def page(rows: list[Row]) -> str:
         for row in rows
     ]
     return (
-        f"{table(head, body)}\n\nFor each number, on one core. The model of `compile` takes {LIKELY.plain_ns} ns for a "
-        f"plain operator ({BEST.plain_ns} to {WORST.plain_ns}), and {LIKELY.arithmetic} of the time of a function "
-        f"beside its traffic ({BEST.arithmetic} to {WORST.arithmetic}), or {LIKELY.composite} where PyTorch's own "
-        f"kernel is one optimized pass ({BEST.composite} to {WORST.composite})."
+        f"{table(head, body)}\n\nTimes are per number, on one core. The model of `compile` has "
+        f"{LIKELY.plain_ns} ns for a plain operator ({BEST.plain_ns} to {WORST.plain_ns}). For a function, "
+        f"in addition to its traffic, it has {LIKELY.arithmetic} ({BEST.arithmetic} to {WORST.arithmetic}) "
+        f"of the time of PyTorch's kernel. If that kernel is one optimized pass, it has {LIKELY.composite} "
+        f"({BEST.composite} to {WORST.composite})."
     )
 
 

@@ -113,11 +113,11 @@ def page(rows: list[Row]) -> str:
     forward, step, eager = (_line(rows, one) for one in ("forward_us", "step_us", "eager_step_us"))
     graph_us = FORWARD_CALL.value + BACKWARD_CALL.value
     words = (
-        f"A compiled graph takes {step[0]:.0f} µs in a step, {forward[0]:.0f} µs of them in the forward pass, and "
-        f"{step[1]:.1f} µs for each layer ({step[1] / _PIECES:.1f} µs for each of its {_PIECES} pieces). "
-        f"A layer of the eager chain takes {eager[1]:.1f} µs. The what-if has {graph_us:.0f} µs for a graph and "
-        f"{MOST_US:.0f} µs for a piece, from larger networks on another processor, or as much less as small operators "
-        "of the profiled iteration take less."
+        f"A compiled graph takes {step[0]:.0f} µs in a step, {forward[0]:.0f} µs of them in the forward "
+        f"pass. Each layer adds {step[1]:.1f} µs ({step[1] / _PIECES:.1f} µs for each of its {_PIECES} "
+        f"pieces). A layer of the eager chain takes {eager[1]:.1f} µs. The what-if has {graph_us:.0f} µs for "
+        f"a graph and {MOST_US:.0f} µs for a piece, from larger networks on another processor. If the small "
+        "operators of the profiled iteration are faster, it reduces both in proportion."
     )
     return f"{table(head, lines)}\n\n{words}"
 

@@ -203,8 +203,9 @@ def page(rows: list[Row]) -> str:
     ]
     call, parameter = law(rows)
     words = (
-        f"A unit is a small operator of a backward pass: {rows[0].unit_us:.1f} µs. With one unit for each piece of "
-        f"generated code, a compiled forward pass takes {call:.1f} units, and {parameter:.2f} for each parameter."
+        f"A unit is the time of a small operator of a backward pass: {rows[0].unit_us:.1f} µs. A piece of "
+        f"generated code counts as one unit. A compiled forward pass then takes {call:.1f} units, and "
+        f"{parameter:.2f} for each parameter."
     )
     return f"{table(head, lines)}\n\n{words}"
 

@@ -84,8 +84,8 @@ def page(floors: Sequence[Floor], times: Times) -> str:
         for one in best
     ]
     said = (
-        "Mean |predicted / measured - 1| of convolutions in float32, where the prediction is the time of the same call "
-        "on another GPU, the best one for each, times one factor."
+        "Mean |predicted / measured - 1| of convolutions in float32. The prediction is the time of the same "
+        "call on another GPU, multiplied by one factor. Each GPU has its best source."
     )
     listed = table(["GPU", "predicted from", "shapes", "mean error", *spans], rows)
     return f"{said}\n\n{listed}"

@@ -5,7 +5,7 @@
 A script and its loader workers share all pages of memory until one of them writes: the system then copies the page.
 Small networks train with one thread and with one thread per core. In each round, a step before a fork is followed by
 one after it, while the forked process waits. The memory of a step is that of its weights, gradients and states of Adam,
-and of the tensors kept for the backward pass. The rate is measured as in a profile, in a process of its own.
+and of the tensors kept for the backward pass. The rate is measured as in a profile, in a separate process.
 """
 
 from __future__ import annotations
@@ -133,8 +133,9 @@ def page(rows: list[Row]) -> str:
         for row in rows
     ]
     return (
-        f"{table(head, body)}\n\nThe last column is the additional time divided by rate and memory. The models of "
-        f"`num_workers` and `persistent_workers` take {_COPIED.value} for it ({_COPIED.low} to {_COPIED.high})."
+        f"{table(head, body)}\n\nThe last column is the additional time divided by rate and memory. The "
+        f"models of `num_workers` and `persistent_workers` use {_COPIED.value} ({_COPIED.low} to "
+        f"{_COPIED.high})."
     )
 
 

@@ -19,7 +19,7 @@ _ALWAYS = {
     "PYTHONDONTWRITEBYTECODE": "1",
 }
 _MADE_DATA = '''\
-"""Lets torchvision, tiktoken and Keras take made data for the real data whose checksums they know{also}."""
+"""Lets torchvision, tiktoken and Keras accept generated data with other checksums{also}."""
 
 import importlib.util
 import sys
@@ -95,16 +95,14 @@ def write_repair(folder: Path, interpreter: str) -> str:
     probe = [interpreter, "-c", "import torch, torchvision"]
     broken = subprocess.run(probe, capture_output=True, text=True, check=False, timeout=_TIMEOUT_S)
     operators = "operator torchvision::nms does not exist" in broken.stderr
-    also = ", and import beside a PyTorch that its operators were not built for" if operators else ""
+    also = ", and torchvision import with a PyTorch for which it has no operators" if operators else ""
     (folder / "sitecustomize.py").write_text(
         _MADE_DATA.format(also=also, operators=_OPERATORS if operators else ""), encoding="utf-8"
     )
-    mended = (
-        "torchvision's operators are declared, without which it does not import here; " if operators else ""
-    )
+    mended = "torchvision's operators are declared, because its import needs them here; " if operators else ""
     return (
-        f"A start-up module of the benchmark's prepares the environment, not the scripts: {mended}"
-        "checksums of data sets are let pass, because the data are made."
+        f"A start-up module of the benchmark changes the environment, not the scripts: {mended}"
+        "checks of the data sets' checksums always succeed, because the data are generated."
     )
 
 
@@ -136,9 +134,9 @@ def _run(command: list[str], folder: Path, variables: Mapping[str, str]) -> None
             timeout=_TIMEOUT_S,
         )
     except subprocess.TimeoutExpired:
-        raise NoData("making its data took too long") from None
+        raise NoData("generating its data took too long") from None
     if done.returncode:
-        raise NoData(f"its data could not be made: {last_line(done.stderr)}")
+        raise NoData(f"its data could not be generated: {last_line(done.stderr)}")
 
 
 def last_line(text: str) -> str:

@@ -50,7 +50,7 @@ def page(
         if row.get("batch", {}).get("said")
     ]
     if said:
-        parts.append("Batch sizes that are not found, or not changed rightly:\n\n" + "\n".join(said))
+        parts.append("Batch sizes that are not found, or not changed correctly:\n\n" + "\n".join(said))
     return "\n\n".join((*parts, table(_HEAD, lines), _notes(mended, threads)))
 
 
@@ -99,9 +99,9 @@ def summary(rows: Sequence[Row]) -> str:
             kind: sum(batch["rewritten"] == kind for batch in found) for kind in ("right", "refused", "wrong")
         }
         parts.append(
-            f"Batch size, of the {len(batches)} scripts that work and have one by their source, where it was read: "
-            f"**found in {len(found)} ({len(found) / len(batches):.0%})**; of these the change is right in "
-            f"{kinds['right']}, refused in {kinds['refused']}, wrong in {kinds['wrong']}."
+            f"Batch size, of the {len(batches)} scripts that work and have one by a person's reading of the "
+            f"source: **found in {len(found)} ({len(found) / len(batches):.0%})**; of these the change is "
+            f"right in {kinds['right']}, refused in {kinds['refused']}, wrong in {kinds['wrong']}."
         )
     return "\n\n".join(parts)
 
@@ -164,15 +164,20 @@ def _cell(text: str) -> str:
 
 def _notes(mended: str, threads: int) -> str:
     return (
-        f"{threads} thread(s) per run. Headline: from the start of the capture until the script's own profile is "
-        "analysed, without the curve over batch sizes. Skyline, ms: the iteration time of that profile; ratio: "
-        "Skyline's bare timing over the stopwatch's in turns, in brackets a second stopwatch over the first, medians "
-        "over processes started afresh three times: two runs of a script may differ, see fresh_processes.md. "
-        "Overhead: recorded iterations over bare ones; never part of the iteration time. Attributed: share of the "
-        "iteration that is on lines of the script or of its own modules. Batch size: the number that a person read in "
-        "source, settings file and command line before the script was tried, the place where Skyline found it, and "
-        "whether the change to another number, made in memory, is right: one number differs, a second run shows it. "
-        "Of a script of several ranks the row is that of rank 0, beside the others on one machine. "
-        "Rows without times were measured while other programs ran; rows without a batch size: nobody read it.\n\n"
+        f"{threads} thread(s) per run.\n\n"
+        "- Headline: the time from the start of the capture until the script's own profile is analysed, "
+        "without the curve over batch sizes.\n"
+        "- Skyline, ms: the iteration time of that profile.\n"
+        "- Ratio: Skyline's bare timing over the stopwatch's, measured in turns. In brackets: a second "
+        "stopwatch over the first. Both are medians over three starts of all processes, because two runs of "
+        "a script may differ (fresh_processes.md).\n"
+        "- Overhead: recorded iterations over bare ones. It is never part of the iteration time.\n"
+        "- Attributed: the share of the iteration on lines of the script or of its own modules.\n"
+        "- Batch size: the number that a person read in source, settings file and command line before the "
+        "script was tried, the place where Skyline found it, and the result of changing it in memory. A "
+        "change is right if one number differs and a second run shows the new size.\n"
+        "- A script of several ranks has the row of rank 0. The other ranks run on the same machine.\n"
+        "- Rows without times were measured while other programs ran. Rows without a batch size are of "
+        "scripts whose batch size nobody read.\n\n"
         f"{mended}"
     )

@@ -42,14 +42,21 @@ _RUNNER = Path(__file__).with_name("joined_ranks.py")
 _RANKS, _BACKWARDS, _LIMIT_S = 2, 20, 900.0
 _TORCHRUN = ("-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={_RANKS}")
 _NOTE = """\
-{ranks} ranks with gloo against the script at {ranks} times its batch, over the first {backwards} updates. Both sides
-read the same samples in the order of `DistributedSampler`; dropout is off; the chance of a sample (crops, noise) is
-seeded by its number. Batch normalization goes by each rank's samples, so the script at twice the batch normalizes every
-second sample apart. The loss of the ranks is their mean; `largest difference` is relative to the script's own, of any
-update, for the loss and for the norm of the gradients. `one process` is the rewritten script without torchrun against
-the script at its own batch. `control` is the script at its own batch against the script at twice the batch: a
-distance that the comparison has to notice. In eight bytes a number rounding is 1e-16; scripts that name
-float32 themselves do not run so.
+{ranks} ranks with gloo, compared with the script at {ranks} times its batch, over the first {backwards}
+updates.
+
+- Both sides read the same samples, in the order of `DistributedSampler`.
+- Dropout is off. The randomness of a sample (crops, noise) is seeded by its number.
+- Batch normalization uses the samples of each rank. The script at twice the batch therefore normalizes even
+  and odd samples separately.
+- The loss of the ranks is the mean of their losses.
+- `largest difference` is the largest over all updates, relative to the script's own value, for the loss and
+  for the norm of the gradients.
+- `one process` compares the rewritten script without torchrun with the script at its own batch.
+- `control` compares the script at its own batch with the script at twice the batch. The comparison must
+  detect this difference.
+- `eight bytes` is the difference in float64, where rounding is about 1e-16. Scripts that name float32 in
+  their source cannot run in float64.
 """
 
 
@@ -228,7 +235,7 @@ def page(outcomes: Sequence[Outcome]) -> str:
 
 
 def _written(outcomes: Sequence[Outcome], machine: Machine, results: Path) -> str:
-    title = "Two ranks against one process with twice the batch"
+    title = "Two ranks compared with one process with twice the batch"
     figures = [asdict(one) for one in outcomes]
     return write("data_parallel_losses", title, machine, page(outcomes), figures, results=results)
 

@@ -137,7 +137,7 @@ def job(name: str, folder: Path, always: str, *, rounds: int) -> list[Pair]:
     nulls = [again / first for first, again, *_ in times]
     kept = [row for row, null in zip(times, nulls, strict=True) if abs(null - 1) <= NULL_TOLERANCE]
     if len(kept) < FEWEST:
-        print(f"{name}: {len(kept)} of {rounds} rounds were steady, which says nothing", file=sys.stderr)
+        print(f"{name}: {len(kept)} of {rounds} rounds were steady, which is too few", file=sys.stderr)
         return []
     now = analysis.baseline.iteration_ms.value
     found: list[Pair] = []
@@ -191,7 +191,7 @@ def measured(source: str, variants: list[dict[str, object]], rounds: int) -> lis
 def page(pairs: list[Pair]) -> str:
     """The figures as Markdown."""
     if not pairs:
-        return "The machine was too busy: too few rounds in which the same thing took the same time twice."
+        return "The machine was too busy: in too few rounds, two runs without a change took equal time."
     rows = [
         [one.model, one.change, f"{one.predicted:.3f} [{one.low:.3f}, {one.high:.3f}]", str(one.measured),
          f"{one.error:+.1%}", f"{1 / one.measured.value - 1:+.1%}", str(one.null)]
@@ -202,9 +202,10 @@ def page(pairs: list[Pair]) -> str:
     nothing = sorted(abs(1 / one.measured.value - 1) for one in pairs)
     head = ["model", "change", "predicted", "measured", "error", '"no change"', "null"]
     return (
-        f"Step with the change over the step without, two ranks on this machine. Median absolute error "
-        f'{statistics.median(errors):.1%}, worst {errors[-1]:.1%}; of "no change" {statistics.median(nothing):.1%} and '
-        f"{nothing[-1]:.1%}. The predicted range meets the measured one in {held} of {len(pairs)}."
+        "Time of a step with the change over a step without it, two ranks on this machine. Median absolute "
+        f'error {statistics.median(errors):.1%}, worst {errors[-1]:.1%}. "No change": '
+        f"{statistics.median(nothing):.1%} and {nothing[-1]:.1%}. The predicted and the measured range "
+        f"overlap in {held} of {len(pairs)}."
         f"\n\n{table(head, rows)}"
     )
 

@@ -44,7 +44,7 @@ workers = ThreadPoolExecutor({count}, initializer=torch.set_num_threads, initarg
 
 
 class Apart(torch.autograd.Function):
-    """Branches on threads of their own, forward and backward."""
+    """Branches on separate threads, forward and backward."""
 
     @staticmethod
     def forward(ctx, branches, x):
@@ -193,10 +193,11 @@ def page(rows: list[Row], hand_over: tuple[float, float, float, float]) -> str:
     ]
     median, low, high, computed = hand_over
     return (
-        f"{table(head, body)}\n\nPredicted and measured are the iteration divided over the one that the script has; "
-        "predicted 1 is an answer that nothing is gained. The null is the script over itself in a second process.\n\n"
-        f"A call that a waiting thread makes takes {median:.0f} µs more than one that the script makes; eight in ten "
-        f"take {low:.0f} to {high:.0f} µs. Both threads compute for {computed:.0f} µs of it."
+        f"{table(head, body)}\n\nPredicted and measured are the time of the divided iteration over the "
+        "script's own. Predicted 1 is the answer that nothing is gained. The null is the script over itself "
+        f"in a second process.\n\nA call through a waiting thread takes {median:.0f} µs longer than a direct "
+        f"call (80 % of the calls: {low:.0f} to {high:.0f} µs). Both threads use {computed:.0f} µs of "
+        "processor time for it."
     )
 
 

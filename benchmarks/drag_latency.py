@@ -164,13 +164,13 @@ def main() -> int:
         "longest, ms",
     ]
     body = (
-        f"{table(head, rows)}\n\n{options.requests} questions a row, one at a time, a new one at most every "
-        f"{SECONDS_BETWEEN * 1e3:.0f} ms. Timed in the client, from asking to the decoded answer."
+        f"{table(head, rows)}\n\nEach row has {options.requests} questions, one at a time, at most one every "
+        f"{SECONDS_BETWEEN * 1e3:.0f} ms. The client measures from the question to the decoded answer."
     )
     print(
         write(
             "drag_latency",
-            "How long a drag waits for its answer",
+            "Waits of a drag for its answer",
             machine,
             body,
             figures,

@@ -205,7 +205,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("scripts", nargs="*", type=Path, help="training scripts (default: the examples)")
     parser.add_argument("--moves", type=int, default=300, help="steps of a drag, for each script and size")
-    parser.add_argument("--folder", type=Path, help="keeps the profiles here: the next run profiles nothing")
+    parser.add_argument("--folder", type=Path, help="folder for the profiles, which the next run uses")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the result files")
     options = parser.parse_args()
     examples = [path.resolve() for path in options.scripts] or sorted(EXAMPLES.glob("*.py"))
@@ -237,11 +237,12 @@ def main() -> int:
         body += f"\n\nThe worst p95 of a {what} is {worst:.1f} ms; the goal is {goal_ms:.0f} ms"
         body += ": met." if worst <= goal_ms else ": missed."
     body += (
-        "\n\nThe real program in a pseudo-terminal. From before the event's bytes are written to the last byte of the "
-        "frame that shows it: the handle under the pointer, or for a toggle and for a drag's answer what the server "
-        "predicts for the new question."
+        "\n\nThe real program runs in a pseudo-terminal. The time starts before the bytes of the event are "
+        "written, and ends with the last byte of the frame that shows the event. For a step of a drag, that "
+        "frame has the handle under the pointer. For a toggle and for a drag's answer, it has the server's "
+        "new prediction."
     )
-    title = "How soon a drag and a toggle are on the screen"
+    title = "Time until a drag and a toggle are on the screen"
     print(write("drag_redraw", title, machine, body, [asdict(row) for row in rows], results=options.results))
     return 0
 

@@ -200,9 +200,10 @@ def main() -> None:
         for count, found in errors.items()
     )
     body = (
-        f"A table of {ROWS:,} rows, {LOOKUPS:,} lookups in an iteration. Seen minus true share, {said}. Few "
-        "lookups show too little: rows that the choice did not see count as cold. The range holds the true share in "
-        f"{sum(one.held for one in seen)} of {len(seen) * len(SHARES)}.\n\n"
+        f"A table of {ROWS:,} rows, {LOOKUPS:,} lookups in an iteration. Counted minus true share, {said}. "
+        "With few lookups the share is too small, because hot rows that were not looked up count as cold. "
+        f"The range contains the true share in {sum(one.held for one in seen)} of {len(seen) * len(SHARES)} "
+        "cases.\n\n"
         f"{table(head, rows)}\n\n"
         f"Processor time on one thread, median of {asked.rounds} rounds in turns:\n\n"
         f"{table(['model', 'an iteration, ms', 'more in the pass', 'end of the pass, ms'], spent)}"

@@ -25,7 +25,7 @@ GOAL_MS = 100
 
 def main() -> None:
     """Measure in a real VS Code, and write the page."""
-    parser = argparse.ArgumentParser(description="What the VS Code extension costs the editor.")
+    parser = argparse.ArgumentParser(description="The cost of the VS Code extension for the editor.")
     parser.add_argument("--vsix", type=Path, default=REPOSITORY / "extension" / "skyline.vsix")
     parser.add_argument(
         "--extension", type=Path, default=SCRIPT, help="the measuring script, next to its npm packages"
@@ -38,7 +38,7 @@ def main() -> None:
     numbers = ["--windows", str(asked.windows), "--seconds", str(asked.seconds)]
     command = ["node", str(asked.extension), "--vsix", str(asked.vsix), "--python", sys.executable, *numbers]
     figures = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
-    title = "What the VS Code extension costs the editor"
+    title = "Cost of the VS Code extension for the editor"
     print(result_file.write("extension_cost", title, here, page(figures), figures, results=asked.results))
 
 
@@ -69,9 +69,10 @@ def page(figures: dict[str, Any]) -> str:
     )
     servers = figures["serversInPlainWindow"]
     return (
-        f"{start}\n\nThe goal is {GOAL_MS} ms together. The language client is not part of it: it is loaded with the "
-        f"first training script.\n\n{idle}\n\nEach over {figures['seconds']} s, counted in steps of 10 ms. Servers "
-        f"that run for the file without PyTorch: {servers}."
+        f"{start}\n\nThe goal is {GOAL_MS} ms for both together. The language client is not included, "
+        f"because it is loaded with the first training script.\n\n{idle}\n\nEach row covers "
+        f"{figures['seconds']} s. The system counts in steps of 10 ms. Servers that run for the file without "
+        f"PyTorch: {servers}."
     )
 
 

@@ -144,8 +144,8 @@ def main() -> None:
     errors = [abs(one.predicted - 1) for one in found]
     inside = sum(one.low <= 1 <= one.high for one in found)
     body = (
-        f"{torch.get_num_threads()} threads, the quickest tenth of {asked.rounds} rounds. The median error of "
-        f"{len(found)} passes is {median(errors):.0%}, the range holds {inside}.\n\n{table(head, rows)}"
+        f"{torch.get_num_threads()} threads, the fastest tenth of {asked.rounds} rounds. The median error of "
+        f"{len(found)} passes is {median(errors):.0%}. {inside} are in the range.\n\n{table(head, rows)}"
     )
     print(
         write(

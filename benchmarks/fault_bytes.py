@@ -78,7 +78,7 @@ def _short(value: Any) -> Any:
 
 
 def settings_bytes(project: Project, random: Random) -> str:
-    """The settings of a project. Unreadable parts are left out, with the problem in words."""
+    """The settings of a project. Unreadable parts are left out, with a message about the problem."""
     path = project.folder / "pyproject.toml"
 
     def read(content: bytes) -> None:

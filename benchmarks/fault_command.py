@@ -47,14 +47,14 @@ class Ended:
 
 
 def told(ended: Ended, codes: Collection[int] = WORDS) -> Ended:
-    """Raise Lost for another exit code, or if a command ended with a traceback of its own instead of a message."""
+    """Raise Lost for another exit code, or if the command itself ended with a traceback, not a message."""
     if ended.code not in codes:
         raise Lost(f"exit code {ended.code}: {ended.last_line}")
     if "Traceback (most recent call last)" in ended.errors and "skyline/capture/child" not in ended.errors:
         # A traceback of the script itself is part of the report.
         last = ended.errors.rpartition("Traceback (most recent call last)")[2]
         if "/skyline/" in last and "train.py" not in last:
-            raise Lost(f"a traceback instead of words: {ended.last_line}")
+            raise Lost(f"a traceback instead of a message: {ended.last_line}")
     return ended
 
 

@@ -32,7 +32,7 @@ def figures(shown: Ended) -> Figures:
         report = json.loads(shown.output)
         return Figures(report["id"], float(report["iteration_ms"]["value"]))
     except (ValueError, KeyError, TypeError):
-        raise Lost(f"the saved figures cannot be shown any more: {shown.last_line}") from None
+        raise Lost(f"the saved figures cannot be shown: {shown.last_line}") from None
 
 
 def check_figures(good: Figures, shown: Figures, new: Sequence[Path]) -> None:
@@ -47,7 +47,7 @@ def check_figures(good: Figures, shown: Figures, new: Sequence[Path]) -> None:
     try:
         store.load(found[0])
     except SkylineError as error:
-        raise Lost(f"the profile that is shown cannot be read: {error}") from None
+        raise Lost(f"the displayed profile cannot be read: {error}") from None
     if not good.iteration_ms / _FAR < shown.iteration_ms < good.iteration_ms * _FAR:
         raise Lost(f"an iteration takes {shown.iteration_ms:g} ms instead of {good.iteration_ms:g}")
 
@@ -64,9 +64,9 @@ def check_ledger(path: Path) -> None:
     try:
         entries = Ledger(path).entries()
     except SkylineError as error:
-        raise Lost(f"the ledger cannot be read any more: {error}") from None
+        raise Lost(f"the ledger cannot be read: {error}") from None
     if [entry for entry in entries if entry.id.startswith("id")] != list(map(_entry, range(_ENTRIES))):
-        raise Lost("entries of the ledger are gone")
+        raise Lost("entries of the ledger are missing")
 
 
 def _entry(number: int) -> LedgerEntry:

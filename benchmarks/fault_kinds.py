@@ -138,7 +138,7 @@ def _torn_profile(project: Project, random: Random) -> str:
     later.write_bytes(whole)
     os.utime(later, (time.time() + 60, time.time() + 60))
     if figures(project.show()) != project.good:
-        raise Lost("a whole profile beside a damaged one is not shown")
+        raise Lost("a whole profile next to a damaged one is not shown")
     return shown.last_line
 
 
@@ -151,7 +151,7 @@ def _torn_ledger(project: Project, random: Random) -> str:
     Ledger(path).write(entry)
     again = project.run_quickly("ledger", "--json", "-")
     if again.code or entry.id not in again.output:
-        raise Lost(f"a new ledger does not begin: {again.last_line}")
+        raise Lost(f"a new ledger is not started: {again.last_line}")
     return ended.last_line
 
 
@@ -161,7 +161,7 @@ def _torn_settings(project: Project, random: Random) -> str:
     ended = project.run_quickly("config")
     path.write_bytes(SETTINGS)
     if project.run_quickly("config").code:
-        raise Lost("settings that are whole again are refused")
+        raise Lost("restored settings are refused")
     path.unlink()
     return ended.last_line
 
@@ -192,7 +192,7 @@ def _homeless(project: Project, random: Random) -> str:
     nowhere = str(project.root / "nowhere" / random.choice(("", "deeper/", "with space")))
     ended = project.run(*project.profile, "train.py", HOME=nowhere, SKYLINE_DATA_DIR=f"{nowhere}/data")
     if ended.code != 0:
-        raise Lost(f"without a home nothing was profiled: {ended.last_line}")
+        raise Lost(f"the script was not profiled without a home: {ended.last_line}")
     return ended.last_line
 
 
@@ -310,7 +310,7 @@ def _two_at_once(project: Project, random: Random) -> str:
     both = [project.start(*project.profile, "train.py") for _ in range(2)]
     ends = [project.finish(process) for process in both]
     if failed := [ended for ended in ends if ended.code != 0]:
-        raise Lost(f"one of two at once failed: {failed[0].last_line}")
+        raise Lost(f"one of two simultaneous profiles failed: {failed[0].last_line}")
     return ends[0].last_line
 
 
@@ -321,7 +321,7 @@ def _scripted(text: str | bytes) -> Inject:
         before = project.checksum()
         told = project.run(*project.profile, "--timeout", "8", "hostile.py").last_line
         if project.checksum() != before:
-            raise Lost("the script changed a file of the person's")
+            raise Lost("the script changed a file of the user")
         hostile.unlink()
         return told
 

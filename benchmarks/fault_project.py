@@ -237,7 +237,7 @@ class Project:
         after = self.checksum()
         if after != dict(before):
             changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
-            raise Lost(f"files of the person's have changed: {', '.join(changed[:5])}")
+            raise Lost(f"files of the user have changed: {', '.join(changed[:5])}")
 
     def _check_processes(self) -> None:
         deadline = time.monotonic() + GRACE_S

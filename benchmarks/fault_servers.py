@@ -80,7 +80,7 @@ class Client:
             request = self.server.request(PROFILE, UriParams(self.uri), ProfileReport)
             await asyncio.wait_for(request, LONGEST_S)
         except Exception as error:
-            raise Lost(f"the server answers no more: {error}") from error
+            raise Lost(f"the server does not answer: {error}") from error
 
     async def check_descriptors(self, before: int) -> None:
         """Raise Lost if the server holds many more descriptors than before, or a network socket."""
@@ -130,7 +130,7 @@ async def _server_killed(client: Client, random: Random) -> str:
     await asyncio.sleep(random.uniform(0, 6))
     client.process.kill()
     await asyncio.sleep(1)
-    return "killed; its runs must end with it"
+    return "killed; its runs must end too"
 
 
 async def _server_paused(client: Client, random: Random) -> str:
@@ -320,7 +320,7 @@ def _until_closed(server: psutil.Process, held: int) -> None:
     deadline = time.monotonic() + 30
     while (more := server.num_fds() - held) > MORE_DESCRIPTORS:
         if time.monotonic() > deadline:
-            raise Lost(f"serve holds {more} descriptors of clients that are gone")
+            raise Lost(f"serve holds {more} descriptors of closed clients")
         time.sleep(0.1)
 
 

@@ -94,7 +94,7 @@ def inject_all(
         project.prepare()
         for name, number in planned:
             if time.monotonic() > end:
-                print("the time is over", file=sys.stderr)
+                print("the time limit is reached", file=sys.stderr)
                 break
             one = inject(project, by_name[name], number, seed)
             tried.append(one)
@@ -128,26 +128,26 @@ def page(tried: Sequence[InjectedFault], left_out: Sequence[str], seed: int) -> 
         rows.append([name, str(len(of_kind)), str(survived), told[0][:90] if told else ""])
     lost = [one for one in tried if one.lost]
     said = "\n".join(f"- {one.kind}, number {one.number}: {one.lost}" for one in lost) or "Nothing was lost."
-    omitted = f"\n\nLeft out, for want of the right to mount: {', '.join(left_out)}." if left_out else ""
+    omitted = f"\n\nLeft out, because this user may not mount: {', '.join(left_out)}." if left_out else ""
     return (
         f"{len(tried)} faults of {len(names)} kinds, seed {seed}; survived: {len(tried) - len(lost)}.\n\n"
-        f"{table(['fault', 'tried', 'survived', 'what one of them ended with'], rows)}\n\n{said}{omitted}"
+        f"{table(['fault', 'tried', 'survived', 'message of one of them'], rows)}\n\n{said}{omitted}"
     )
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--faults", type=int, default=500, help="in all kinds together, about")
+    parser.add_argument("--faults", type=int, default=500, help="approximate number of faults in all")
     parser.add_argument("--kinds", default="", help="only kinds with one of these words, separated by commas")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="faults at the same time")
-    parser.add_argument("--minutes", type=float, default=600, help="stop after so long")
+    parser.add_argument("--minutes", type=float, default=600, help="stop after this time")
     parser.add_argument(
         "--budget", type=float, help="seconds for trials in each profile (default: as in use)"
     )
     parser.add_argument("--program", type=Path, help="a script that is run as ``skyline``")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the result files")
-    parser.add_argument("--add", action="store_true", help="to the faults that are in the result file")
+    parser.add_argument("--add", action="store_true", help="add to the faults of the result file")
     options = parser.parse_args()
     machine = Machine.here()
     words = [word for word in options.kinds.split(",") if word]
@@ -171,7 +171,7 @@ def main() -> int:
         tried = [one for part in pool.map(run, names) for one in part]
     if options.add:
         tried = [*earlier(options.results / "faults.json"), *tried]
-    title = "What faults take away"
+    title = "Losses after injected faults"
     figures = [asdict(one) for one in tried]
     print(
         write("faults", title, machine, page(tried, left_out, options.seed), figures, results=options.results)

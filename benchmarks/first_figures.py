@@ -240,9 +240,9 @@ def main() -> int:
     )
     parser.add_argument("--only", nargs="*", default=(*DEVELOPMENT, *OTHERS), help="scripts by name")
     parser.add_argument("--rounds", type=int, default=3, help="profiles of each script")
-    parser.add_argument("--budget", type=float, default=20.0, help="seconds behind the first figures")
+    parser.add_argument("--budget", type=float, default=20.0, help="seconds after the first figures")
     parser.add_argument("--limit", type=float, default=120.0, help="seconds for one profile")
-    parser.add_argument("--keep", type=Path, help="file of JSON lines to go on with")
+    parser.add_argument("--keep", type=Path, help="file of JSON lines to continue")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the result files")
     options = parser.parse_args()
     if options.measure is not None:

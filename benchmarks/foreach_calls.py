@@ -119,8 +119,8 @@ def page(rows: list[Row]) -> str:
     head = ["optimizer", "tensors", "one by one", "foreach", "fused"]
     units = ["optimizer", "a tensor by itself", "a step", "a step with foreach", "each tensor of it", "fused"]
     words = (
-        f"On average a step takes as long as {step:.2f} tensors besides its own ones, and with `foreach` as long as "
-        f"{together:.2f} tensors, each of its tensors {each:.2f} times as long as by itself."
+        f"On average, the fixed cost of a step equals the time of {step:.2f} tensors, and of {together:.2f} "
+        f"tensors with `foreach`. With `foreach`, a tensor takes {each:.2f} times as long as by itself."
     )
     return f"{table(head, body)}\n\n{table(units, found)}\n\n{words}"
 

@@ -89,7 +89,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("scripts", nargs="+", help='command lines, as in "train.py --epochs 3"')
     parser.add_argument("--processes", type=int, default=10, help="of each kind")
-    parser.add_argument("--keep-memory", action="store_true", help="also with memory never given back")
+    parser.add_argument("--keep-memory", action="store_true", help="also with all memory kept")
     parser.add_argument("--interpreter", default=sys.executable, help="the Python that runs the scripts")
     parser.add_argument("--threads", type=int, default=1, help="threads of each run")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the result files")
@@ -121,9 +121,10 @@ def main() -> int:
         "processor in all, ms",
     ]
     body = (
-        f"{table(head, rows)}\n\nPer iteration; medians over the processes, of system time the range. "
-        "Where the page faults of the processes fall into groups, two runs of the script differ by that much, "
-        "with Skyline or without: a ratio of one run to one other run says nothing then. Memory kept: "
+        f"{table(head, rows)}\n\nFigures are per iteration: medians over the processes, and the range for "
+        "system time. If the page faults of the processes fall into groups, two runs of the script differ by "
+        "the difference of the groups, with Skyline or without. The ratio of two single runs then has no "
+        "meaning. Memory kept: "
         f"{' '.join(f'{name}={value}' for name, value in _KEEPING.items())}."
     )
     print(

@@ -226,10 +226,11 @@ def page(rows: list[Row], failed: list[str]) -> str:
     unchanged = sorted(abs(row.jobs / row.measured - 1) for row in rows)
     left_out = "".join(f"\n\n{one}." for one in failed)
     return (
-        f"{table(head, body)}\n\nThe fused iteration is in iterations of one run. Error in the middle "
-        f"{statistics.median(errors):.0%}, at worst {errors[-1]:.0%}; of the answer that fusing brings nothing "
-        f"{statistics.median(unchanged):.0%} and {unchanged[-1]:.0%}. {sum(row.holds for row in rows)} of {len(rows)} "
-        f"are inside of their ranges. Losses are compared over eight steps, without dropout.{left_out}"
+        f"{table(head, body)}\n\nThe unit of the fused iteration is an iteration of one run. Median error "
+        f"{statistics.median(errors):.0%}, worst {errors[-1]:.0%}. The baseline that fusing gains nothing: "
+        f"{statistics.median(unchanged):.0%} and {unchanged[-1]:.0%}. {sum(row.holds for row in rows)} of "
+        f"{len(rows)} measured times are in the range. Losses are compared over eight steps, without "
+        f"dropout.{left_out}"
     )
 
 

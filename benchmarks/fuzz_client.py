@@ -43,7 +43,7 @@ class Client:
             stream.write(data)
             stream.flush()
         except BrokenPipeError:
-            raise Broken("the server is gone") from None
+            raise Broken("the server has ended") from None
 
     def send(self, message: dict[str, Any]) -> None:
         self.write(frame(encoded(message)))
@@ -53,10 +53,10 @@ class Client:
         msg_id = message.get("id")
         if msg_id in (None, "ours"):
             if message["error"]["code"] not in (-32700, -32600):
-                raise Broken(f"an answer to nobody: {message}")
+                raise Broken(f"an answer without a request: {message}")
             return
         if self.waiting[msg_id] <= 0:
-            raise Broken(f"an answer to what was not asked: {message}")
+            raise Broken(f"an answer to a request that was not sent: {message}")
         self.waiting[msg_id] -= 1
         if not self.waiting[msg_id]:
             del self.waiting[msg_id]

@@ -65,9 +65,10 @@ def page(kernels: Sequence[Pair], models: Sequence[Pair]) -> str:
     """Both tables with their explanations."""
     head = ("family", "GPU", "rows", "mean error", "bias")
     introduction = (
-        "Mean |predicted / measured - 1| on GPUs of a generation that took no part in the training; the bias is the "
-        "mean with its sign. In the sums, linear layers on the P4 are left out: their library changed between the "
-        f"measurements. Goals: kernels {_GOALS['kernels']:.0%} with no family above {_GOALS['family']:.0%}, models "
+        "Mean |predicted / measured - 1| on GPUs of a generation that was not used in the training. The bias "
+        "is the mean with its sign. The sums leave out linear layers on the P4, because their library "
+        f"changed between the measurements. Goals: kernels {_GOALS['kernels']:.0%} with no family above "
+        f"{_GOALS['family']:.0%}, models "
         f"{_GOALS['models']:.1%} with no GPU above {_GOALS['GPU']:.0%}."
     )
     return "\n\n".join(

@@ -43,15 +43,17 @@ _SETTING = ("resnet50", "float32")
 """The training whose recording set the rates of batch normalization (``by_format``)."""
 _FIRST = "gpu_models_first"
 _NOTES = {
-    "rows": "Rows behind the first of their process may have a slower host than a script by itself: a recorder of "
-    "kernels may have stayed attached to it. The recording of ResNet-50 in float32 set rates of batch normalization: "
-    "its row is not scored. `skyline calibrate` measured for 1.2 minutes in a later sitting.",
-    "rows_alone": "Each row was measured in a process of its own, on a GPU that nothing else used. None of them set a "
-    "constant or was seen before it was predicted; the model of the host was changed before with earlier rows of five "
-    "of these trainings in view. The last line of the summary uses what `skyline calibrate` measured there in 1.2 "
-    "minutes. The first such line was 49.3 % (kernels 84 %): the corrections were those of another predictor, of "
-    "kernels as short as their start, of convolutions kept from TF32 and of PyTorch's own batch normalization. That "
-    "was mended with these rows in view, and the measured batch normalizations are left out.",
+    "rows": "The rows after the first row of a process may have a slower host than a script by itself, "
+    "because a recorder of kernels may have stayed attached. The recording of ResNet-50 in float32 set "
+    "rates of batch normalization, so its row is not scored. `skyline calibrate` measured for 1.2 minutes "
+    "in a later run.",
+    "rows_alone": "Each row was measured in its own process, on a GPU without other users. No row set a "
+    "constant, and no row was seen before it was predicted. Earlier rows of five of these trainings were "
+    "seen before, when the model of the host was changed. The last line of the summary uses the "
+    "measurements of `skyline calibrate` on this GPU (1.2 minutes). Its first value was 49.3 % (kernels "
+    "84 %). The corrections came from another predictor, from kernels as short as their launch, from "
+    "convolutions without TF32, and from PyTorch's own batch normalization. This was corrected after these "
+    "rows were seen, and the measured batch normalizations are left out.",
 }
 """The pages by name of the file of rows."""
 _CONVOLUTIONAL = ("net", "vgg", "inception", "convnext")
@@ -239,7 +241,7 @@ def main() -> int:
         "--interpreter", default=sys.executable, help="a Python with timm and transformers, of their versions"
     )
     parser.add_argument(
-        "--calibration", type=Path, metavar="FILE", help="what `skyline calibrate` measured there"
+        "--calibration", type=Path, metavar="FILE", help="measurements of `skyline calibrate` on this GPU"
     )
     parser.add_argument("--name", default="gpu_models", help="name of the page")
     parser.add_argument("--results", type=Path, default=RESULTS)
@@ -265,7 +267,8 @@ def main() -> int:
     gpu = f"{measured[0]['gpu']}, PyTorch {measured[0]['torch']}"
     body = (
         f"Measured on: {gpu}. Predicted on the machine above, from shapes alone. A step is one forward and backward "
-        "pass and an SGD step with momentum on data that lie on the GPU; its time is the median by the GPU's events. "
+        "pass and an SGD step with momentum on data in the GPU's memory. Its time is the median by "
+        "GPU events. "
         f"Errors are means of |predicted / measured - 1|. {_NOTES[options.rows.stem]}\n\n"
         f"{_page(rows, failed, first)}"
     )

@@ -203,7 +203,7 @@ def main() -> int:
         "--join",
         type=Path,
         metavar="FILE",
-        help="write the page of these figures; recordings lie beside them",
+        help="write the page of these figures; the recordings are in the same folder",
     )
     parser.add_argument("--keep", type=Path, help="folder for profiles, calibration and figures")
     parser.add_argument("--results", type=Path, default=RESULTS)
@@ -313,14 +313,14 @@ def _page(
     ]
     parts.append(table(head, rows))
     parts.append(
-        f"A miss is a time off by more than {_TIME_TOLERANCE:.0%}, a peak by more than {_PEAK_TOLERANCE:.0%}, a run "
-        "that failed, or a recording that does not hold."
+        f"A miss is a time off by more than {_TIME_TOLERANCE:.0%}, a peak off by more than "
+        f"{_PEAK_TOLERANCE:.0%}, a failed run, or a recording that fails its check."
     )
     plain = next((one.alone_ms for one in tried if one.kind == "plain"), None)
     if before is not None or after is not None:
         parts.append(
-            f"The plain script as `--gpu` tells it of this card: {_figure(before, 1)} ms before it was calibrated, "
-            f"{_figure(after, 1)} ms after; it took {_figure(plain, 1)} ms."
+            f"The plain script, predicted with `--gpu` of this card: {_figure(before, 1)} ms before the "
+            f"calibration, {_figure(after, 1)} ms after it. Measured: {_figure(plain, 1)} ms."
         )
     parts += [f"Missed: {trouble}." for trouble in troubles]
     return "\n\n".join(parts)

@@ -30,31 +30,36 @@ QUESTIONS = {"tf32": Choice("tf32"), "amp": Choice("amp", "fp16"), "bf16": Choic
 _DEVICE_SIDE = 1.1
 """A step within this factor of its kernels' time is bound by the GPU."""
 _NOTES = """
-`fp16` is autocast with a `GradScaler`, as in the measured script. Bound by: the GPU where the step is within 10 % of
-the time of its kernels, else the host or its wait for the GPU. The rows come from one virtual machine with 16 cores.
-After the first recording of a process the recorder of kernels may have stayed attached to it: rows behind the first of
-each run may have a slower host than a script by itself has.
+`fp16` is autocast with a `GradScaler`, as in the measured script. A step is bound by the GPU if it is within
+10 % of the time of its kernels. Otherwise it is bound by the host or its wait for the GPU. The rows come from
+one virtual machine with 16 cores. After the first recording of a process, the recorder of kernels may have
+stayed attached. The rows after the first row of a run may therefore have a slower host than a script by
+itself.
 
-The first score, with the product as it was before it saw any of these rows: 4 of 6 in the range, mean absolute error
-21 %, worst 44 %. The model of the host, and which kernels autocast leaves in float32, were changed afterwards with
-these profiles in view. The profile of ResNet-50 sets the constant for a recorder that stays attached.
+The first score, with the product before it used any of these rows: 4 of 6 in the range, mean absolute error
+21 %, worst 44 %. Two parts were changed after these profiles were seen: the model of the host, and the list
+of kernels that autocast leaves in float32. The profile of ResNet-50 sets the constant for a recorder that
+stays attached.
 
-The rows of `changes_gpt2` came later. Their first score: `batch_size` 0.0 % off, `tf32` and `amp=bf16` 29 % too short
-and outside. A profile notes the inputs of each call alone, and the predictors took a product without output for one
-number: the sizes of no recorded product were known. Outputs now follow from the inputs; no constant was changed.
+The rows of `changes_gpt2` came later. Their first score: `batch_size` 0.0 % off, `tf32` and `amp=bf16` 29 %
+too short and outside the range. A profile records only the inputs of each call, and the predictors treated
+the missing output of a product as a single number. The sizes of all recorded products were therefore unknown.
+Outputs are now derived from the inputs. No constant was changed.
 
-`changes_imagenet` is PyTorch's own ImageNet example (ResNet-50, batches of 128, eight loader workers), and
-`changes_nanogpt` is nanoGPT's character model: public scripts that set no constant, in a third sitting. The changes of
-the first are those that Skyline wrote; their times are medians of the iterations in which each process warmed up, one
-process after the other, with a null of 0.7 %: the time that was lent ended before their turns. Of the second, the
-script's own option `--compile` was set by hand, and its printed times of 400 iterations were compared; no null was
-measured. The first score of these five: 4 inside, mean absolute error 11 %; `channels_last` was 20 % too long and
-outside. The product took away the conversions between layouts and gave convolutions a tenth, but the kernels of cuDNN's
-batch normalization, a third of this step, also gain from the layout. They now take the predictor's time for that
+`changes_imagenet` is PyTorch's own ImageNet example (ResNet-50, batches of 128, eight loader workers).
+`changes_nanogpt` is nanoGPT's character model. Both are public scripts that set no constant, measured in a
+third run. Skyline wrote the changes of the ImageNet example. Their times are medians of the iterations in
+which each process warmed up, one process after the other, with a null of 0.7 %, because the GPU's time ended
+before they took turns. For nanoGPT, the script's own option `--compile` was set by hand, and its printed
+times of 400 iterations were compared. No null was measured. The first score of these five: 4 inside, mean
+absolute error 11 %. `channels_last` was 20 % too long and outside the range. The product removed the
+conversions between layouts and made convolutions a tenth faster. But the kernels of cuDNN's batch
+normalization, a third of this step, are also faster in this layout. They now get the predictor's time for the
 layout, whose constants come from an RTX 3090. No constant was changed.
 
-The recordings of the published models were made before the product noted the shapes of kernels. Those of three come
-from the trace by shape of the same script (`sized_kernels.py`), with outputs; ResNet-50's kernels have none.
+The recordings of the published models were made before the product recorded the shapes of kernels. The shapes
+of three models come from the trace by shape of the same script (`sized_kernels.py`), with outputs.
+ResNet-50's kernels have no shapes.
 """
 
 
@@ -185,7 +190,7 @@ def page(found: list[Compared], hosts: dict[str, dict[str, float]]) -> str:
     )
     return (
         f"{summary}\n\n{table(head, [one.row() for one in found])}\n\n{_NOTES.strip()}\n\n"
-        f"The host of the float32 profiles, as their graphs have it:\n\n{of_host}"
+        f"The host times in the graphs of the float32 profiles:\n\n{of_host}"
     )
 
 
@@ -198,7 +203,7 @@ def main() -> None:
     machine = Machine.here()
     found, hosts = compare()
     figures = {"rows": [asdict(one) | {"inside": one.inside} for one in found], "hosts": hosts}
-    title = "What-ifs on a GPU against measured steps"
+    title = "What-ifs on a GPU compared with measured steps"
     print(write("gpu_whatifs", title, machine, page(found, hosts), figures, results=args.results))
 
 

@@ -44,7 +44,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--minutes", type=float, default=9.0, help="for how long (default: 9)")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where everything is kept")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for all results")
     parser.add_argument("--small", action="store_true", help="models of a size for processors")
     parser.add_argument("--models", nargs="*", metavar="NAME", help="these alone (default: all six)")
     parser.add_argument("--rounds", type=int, default=8, help="turns of each run")
@@ -121,7 +121,7 @@ def _device(name: str) -> GpuSpec | None:
     try:
         return gpu_named(name)
     except SkylineError as unknown:
-        print(f"{unknown.message}: nothing is told from shapes alone", file=sys.stderr)
+        print(f"{unknown.message}: nothing is predicted from shapes alone", file=sys.stderr)
         return None
 
 
@@ -130,8 +130,8 @@ def _page(device: GpuSpec | None, unrun: Sequence[Unrun], rows: Sequence[Row]) -
     gain = calibration_gain(device.name) if device is not None else None
     if gain is not None:
         parts.append(
-            f"## Operators\n\n{gain.count} operators: median error {gain.before:.0%} before they were measured, "
-            f"{gain.after:.0%} when each is told from the others."
+            f"## Operators\n\n{gain.count} operators: median error {gain.before:.0%} before they were "
+            f"measured, {gain.after:.0%} if each is predicted from the others."
         )
     if unrun:
         head = ["model", "asked of", "told, ms", "took, ms", "error", "inside"]
@@ -152,8 +152,8 @@ def _page(device: GpuSpec | None, unrun: Sequence[Unrun], rows: Sequence[Row]) -
             "run for these figures; the operators above were measured."
         )
     if rows:
-        parts.append(f"## Changes, from the profile of the script as it stands\n\n{whatif_page(rows)}")
-    return "\n\n".join(parts) or "Nothing was measured in the time that was given."
+        parts.append(f"## Changes, from the profile of the unchanged script\n\n{whatif_page(rows)}")
+    return "\n\n".join(parts) or "Nothing was measured in the given time."
 
 
 if __name__ == "__main__":

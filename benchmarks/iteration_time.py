@@ -112,7 +112,7 @@ def main() -> int:
     parser.add_argument(
         "scripts", nargs="*", help='command lines, as in "train.py --epochs 3" (default: the examples)'
     )
-    parser.add_argument("--repeats", type=int, default=5, help="times that everything is started afresh")
+    parser.add_argument("--repeats", type=int, default=5, help="number of starts of all processes")
     parser.add_argument("--rounds", type=int, default=4, help="rounds per repeat")
     parser.add_argument(
         "--interpreter", default=sys.executable, help="the Python that runs the given scripts"
@@ -148,9 +148,9 @@ def main() -> int:
     )
     body = (
         f"{table(head, rows)}\n\nMedians over rounds, {threads}; brackets are 95 % bootstrap intervals. "
-        f"A script whose null is off by more than {NULL_TOLERANCE:.0%} says nothing about Skyline."
+        f"A script whose null is off by more than {NULL_TOLERANCE:.0%} does not count as measured."
     )
-    title = "Iteration time: Skyline against a stopwatch"
+    title = "Iteration time: Skyline compared with a stopwatch"
     print(write(options.name, title, machine, body, figures, results=options.results))
     return 0 if all(numbers.get("steady") for numbers in figures) else 1
 

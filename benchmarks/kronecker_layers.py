@@ -179,9 +179,9 @@ def page(found: list[Part], whole: list[Row], threads: int) -> str:
     errors = [abs(one.predicted - 1) for one in whole]
     inside = sum(one.low <= 1 <= one.high for one in whole)
     return (
-        "The quickest round of each counts. Times are for each number that a part goes over.\n\n"
+        "The fastest round of each counts. Times are per number of the part.\n\n"
         f"{table(head, listed)}\n\n{table(titles, passes)}\n\nThe median error of {len(whole)} passes is "
-        f"{median(errors):.0%}, the range holds {inside}. Calls that the what-if adds by the recording are left out."
+        f"{median(errors):.0%}. {inside} are in the range. The calls that the what-if adds are left out."
     )
 
 

@@ -66,8 +66,9 @@ def main() -> int:
         [str(row["seed"]), str(row["law"]), str(row["outcome"]), f"{row['seconds']:.0f} s"] for row in figures
     ]
     text = (
-        f"{held} of {len(figures)} hold, each on {GRAPHS} generated graphs: scripts on an A100 with 3 to 12 pieces of "
-        f"work, whose kernels take one to three times what memory and units allow.\n\n"
+        f"{held} of {len(figures)} laws hold, each on {GRAPHS} generated graphs: scripts on an A100 with 3 "
+        "to 12 pieces of work, whose kernels take one to three times the limit of memory and arithmetic "
+        "units.\n\n"
         f"{table(['seed', 'law', 'outcome', 'time'], rows)}"
     )
     title = "Laws of what-ifs on generated graphs"

@@ -116,9 +116,10 @@ def prune_train() -> Curve:
         ("`prune`", "iteration of the last model", "mean iteration of the training"),
         tuple(rows),
         "39 % less time for the whole training of ResNet-50, 40 % less arithmetic",
-        "Regularization chooses their channels, layer by layer, and most of them go early; their batch grows into the "
-        "free memory, and fewer bytes are exchanged between GPUs. Ours has one ratio for all layers, six equal "
-        "stretches, and one GPU with the same batch. Accuracy decides which ratio is possible; it is not predicted.",
+        "In the paper, regularization chooses the channels layer by layer and removes most of them early. "
+        "Its batch grows into the free memory, and its GPUs exchange fewer bytes. Our curve has one ratio "
+        "for all layers, six equal intervals, and one GPU with the same batch. The accuracy limits the "
+        "ratio, and is not predicted.",
     )
 
 
@@ -143,9 +144,11 @@ def flex_sa() -> Curve:
             *("now", "iteration", "iteration, multiples of 64"),
         ),
         tuple(rows),
-        "an array that divides itself is used 37 % better than one large array, for pruned networks in training",
-        "Theirs is a simulated accelerator with one large systolic array. A GPU has many multiprocessors and small "
-        "tiles, so that other parts are lost. Rounding keeps more channels or fewer, and changes the arithmetic.",
+        "a systolic array that can be divided has 37 % higher utilization than one large array, in the "
+        "training of pruned networks",
+        "The paper simulates an accelerator with one large systolic array. A GPU has many multiprocessors "
+        "and small tiles, and its losses are different. Rounding changes the number of channels, and with "
+        "it the arithmetic.",
     )
 
 
@@ -157,12 +160,13 @@ def hfta() -> Curve:
     rows = [(count, *(speed(told[gpu][place]) for gpu in columns)) for place, count in enumerate(jobs)]
     return Curve(
         "hfta",
-        "HFTA: the small residual network of the examples, fused runs against one after the other",
+        "HFTA: the small residual network of the examples, fused runs compared with one after the other",
         ("`fuse_jobs`", "V100", "A100"),
         tuple(rows),
         "up to 15.1 times the throughput of one job on each accelerator",
-        "Theirs is the best of six networks on GPUs and TPUs, measured with as many jobs as fit. Ours is another "
-        "network in float32, for a number of jobs; the launches of the host are the least time of its iteration.",
+        "The paper measures the best of six networks on GPUs and TPUs, with as many jobs as fit. Our curve "
+        "is for another network in float32 and a given number of jobs. The host's launches are a lower "
+        "limit of its iteration time.",
     )
 
 
@@ -183,12 +187,13 @@ def serialized_traffic() -> Curve:
         ("buffer, MiB", "traffic, GB", "less than in lockstep", "groups", "samples of a sub-batch"),
         tuple(rows),
         "75 % less DRAM traffic for modern deep networks, sub-batches and accelerator together (abstract of "
-        "[arXiv:1810.00307](https://arxiv.org/abs/1810.00307), which names no size of the buffer)",
-        "Only the order of the work is theirs here. Each normalization reads its input once in lockstep as well, each "
-        "activation that a backward pass needs is kept whole, branches wait in memory, and the parts of a group are "
-        "copied into one tensor. Gradients of weights are added up for each sub-batch. The groups have the least "
-        f"traffic by the shortest path of `serialize`; in lockstep {moved(layers, samples, 0).now_bytes / 1e9:.2f} GB "
-        f"move, and {_recorded_bytes(profile) / 1e9:.2f} by the shapes of all kernels of both passes.",
+        "[arXiv:1810.00307](https://arxiv.org/abs/1810.00307), which does not give the size of the buffer)",
+        "Our curve has only the paper's order of the work. Each normalization reads its input once, also in "
+        "lockstep. Each activation that a backward pass needs is stored whole. Branches wait in memory. The "
+        "parts of a group are copied into one tensor. Gradients of weights are added for each sub-batch. "
+        "The shortest path of `serialize` gives the groups with the least traffic. In lockstep the traffic "
+        f"is {moved(layers, samples, 0).now_bytes / 1e9:.2f} GB. The shapes of all kernels of both passes "
+        f"give {_recorded_bytes(profile) / 1e9:.2f} GB.",
     )
 
 
@@ -221,10 +226,10 @@ def serialization() -> Curve:
         "Mini-batch serialization: a convolutional network with group normalization, on this processor",
         ("`serialize`, MB", "iteration"),
         tuple(rows),
-        "75 % less memory traffic, and 53 % more speed, together with an accelerator of their own",
-        "Their figures are those of an accelerator made for it. A processor's caches hold much of a batch without "
-        "being asked, and each sub-batch calls every operator again. Smaller batches gain where the curve over batch "
-        "sizes is steep, as on a machine with slow page faults.",
+        "75 % less memory traffic and 53 % more speed, on an accelerator of the authors",
+        "The paper's figures are for an accelerator made for this method. The caches of a processor already "
+        "hold much of a batch, and each sub-batch calls every operator again. Smaller batches are faster "
+        "where the iteration time rises steeply with the batch size, as on a machine with slow page faults.",
     )
 
 
@@ -243,10 +248,11 @@ def mlet() -> Curve:
         "MLET: the 26 tables of a recommender, 16 numbers wide, as two layers, V100",
         ("`embedding_factorization`", "iteration", "peak memory"),
         tuple(rows),
-        "25 % more training time on average with wider inner layers; tables of a quarter to an eighth of the width for "
-        "the same accuracy",
-        "Their tables are those of Criteo-Kaggle and Avazu, and the time is that of whole trainings. Here all tables "
-        "are smaller and on the GPU, with dense gradients, whose clearing and update grow with the inner width.",
+        "25 % more training time on average with wider inner layers; tables of a quarter to an eighth of "
+        "the width for the same accuracy",
+        "The paper uses the tables of Criteo-Kaggle and Avazu, and times whole trainings. Here all tables "
+        "are smaller and on the GPU. Their gradients are dense, so that clearing and update grow with the "
+        "inner width.",
     )
 
 
@@ -287,13 +293,14 @@ def fae() -> Curve:
             *("lookups by the law", "speed"),
         ),
         tuple(rows),
-        "2.3 times as fast as a processor alone, and 1.52 times as fast as a processor with a GPU; some rows are "
-        "looked up 10,000 times as often as others (abstract of "
-        "[arXiv:2103.00686](https://arxiv.org/abs/2103.00686), which names no share of the lookups by size)",
-        "Their models are of production scale, with real data, and batches of hot samples alone run without the host. "
-        "Ours are eight small tables, and each batch is divided. The speed is that over the same tables on the host of "
-        f"a GPU, so that 1.52 is theirs to compare with. Lookups were counted in {values.basis} here: rows that these "
-        "looked up by chance count as cold, so that the share is too low where the memory holds many rows.",
+        "2.3 times as fast as a processor alone, and 1.52 times as fast as a processor with a GPU; some "
+        "rows are looked up 10,000 times as often as others (abstract of "
+        "[arXiv:2103.00686](https://arxiv.org/abs/2103.00686), which gives no share of the lookups by size)",
+        "The paper's models have production scale and real data, and batches of only hot samples run "
+        "without the host. Our model has eight small tables, and each batch is divided. Our speed is "
+        "relative to the same tables on the host of a GPU, so the figure to compare is 1.52. Lookups were "
+        f"counted here in {values.basis}. Rows with few lookups by chance count as cold, so the share is "
+        "too small if the memory holds many rows.",
     )
 
 
@@ -316,12 +323,13 @@ def cpr() -> Curve:
         )
     return Curve(
         "cpr",
-        "CPR: time lost at the best interval, by the time of a save over that between failures",
+        "CPR: time lost at the best interval, by the time of a save over the time between failures",
         ("save over mean time between failures", "full recovery", "partial recovery, a bound"),
         tuple(rows),
         "8.2 to 8.5 % lost before, 0.53 to 0.68 % after",
-        "A save of a third of a per cent of the time between failures loses about as much as theirs before. The bound "
-        "here still saves at the interval of full recovery: CPR saves less often, by as much as the accuracy bears.",
+        "A save that takes a third of a per cent of the time between failures loses about as much as the "
+        "paper's system did before CPR. The bound here keeps the interval of full recovery. CPR saves less "
+        "often, as far as the accuracy allows.",
     )
 
 
@@ -342,12 +350,13 @@ def page(curves: Sequence[Curve]) -> str:
     """A section for each curve."""
     parts = [
         f"## {one.title}\n\n{table(list(one.head), [list(row) for row in one.rows])}\n\n"
-        f"The paper: {one.published}.\n\nWhy ours differs: {one.differs}"
+        f"The paper: {one.published}.\n\nReasons for the difference: {one.differs}"
         for one in curves
     ]
     return (
-        "Predicted, not measured; ratios are over the unchanged script, with the range of the answer. P3 and BPPSA "
-        "have pages of their own: [P3](p3_curves.md), [BPPSA](scan_backward.md).\n\n" + "\n\n".join(parts)
+        "All figures are predicted, not measured. Ratios are relative to the unchanged script, with the "
+        "range of the answer. P3 and BPPSA have separate pages: [P3](p3_curves.md), "
+        "[BPPSA](scan_backward.md).\n\n" + "\n\n".join(parts)
     )
 
 
@@ -370,7 +379,7 @@ def main() -> int:
     )
     parser.add_argument("--only", nargs="*", choices=tuple(CURVES), default=list(CURVES))
     parser.add_argument(
-        "--without-runs", action="store_true", help="leave out what needs a run on this machine"
+        "--without-runs", action="store_true", help="leave out the curves that need a run on this machine"
     )
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()

@@ -274,18 +274,20 @@ def page(rows: Sequence[Row]) -> str:
         for row in rows
     ]
     return (
-        f"{table(head, body)}\n\nRatios of iteration times, changed over unchanged. Where the basis is *{LOOKUPS}*, "
-        "both figures are the share of the lookups that so many MB of the hottest rows answer, predicted by a profile "
-        f"and counted in the {_COUNT} iterations behind it. Where it is *{ROWS}*, they are the share of looked-up rows "
-        f"that a step changes by more than {STALE:g} of their norm, in the profiled iterations and in as many right "
-        "behind them; the share at the end of the count shows how it moves on, which no answer states. Where it is "
-        f"*{FACTORS}* or *{BITS}*, the findings SKY306 and SKY308 sampled it in one iteration, and all values of "
-        f"{_VALUE_COUNT} later ones were counted. Their null is one half of the iterations over the other; "
-        "the load of the machine does not matter to them. *No gain* is an answer: it is right where the form by hand "
-        "gains nothing."
-        "\n\nFor `checkpoint_every=N` the mean iteration of whole intervals is compared, with N written by Skyline. "
-        "The save was timed while the training was observed, and the range is that of the saves seen."
-        "\n\nNot here: `tick_tock` needs a GPU."
+        f"{table(head, body)}\n\nFigures are ratios of iteration times, changed over unchanged, except for "
+        "four kinds of rows, by their basis:\n\n"
+        f"- *{LOOKUPS}*: the share of the lookups that the given MB of the hottest rows answer. A profile "
+        f"predicts it, and the {_COUNT} iterations after the profile are counted.\n"
+        f"- *{ROWS}*: the share of looked-up rows that a step changes by more than {STALE:g} of their norm, "
+        "in the profiled iterations and in an equal number directly after them. The share at the end of the "
+        "count shows the later course, which no answer states.\n"
+        f"- *{FACTORS}* and *{BITS}*: the findings SKY306 and SKY308 sample them in one iteration. All "
+        f"values of {_VALUE_COUNT} later iterations are counted. The null is one half of these iterations "
+        "over the other. The load of the machine has no effect.\n\n"
+        "*No gain* is an answer. It is right if the form by hand gains nothing.\n\n"
+        "For `checkpoint_every=N`, with N written by Skyline, the mean iteration of whole intervals "
+        "is compared. The save was timed while the training was observed. The range is that of the observed "
+        " saves.\n\nNot included: `tick_tock`, which needs a GPU."
     )
 
 

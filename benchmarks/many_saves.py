@@ -201,14 +201,13 @@ def main() -> int:
     ends = table(["the save", "ended with"], [[name, text.splitlines()[0]] for name, text in answers.items()])
     took = sorted(took_s)[len(took_s) // 2]
     body = (
-        f"{table(['', 'before', 'after'], rows)}\n\nCounted {SETTLE_S:g} s after the last run, before and after "
-        f"{options.saves} saves, {len(answers)} of them broken, after {options.warm_up} to warm up; a save and "
-        f"its run took {took:.1f} s (median). Left over: {', '.join(left) or 'nothing'}.\n\n{ends}"
+        f"{table(['', 'before', 'after'], rows)}\n\nCounted {SETTLE_S:g} s after the last run, before and "
+        f"after {options.saves} saves, {len(answers)} of them broken, and after {options.warm_up} saves for "
+        f"warm-up. A save with its run took {took:.1f} s (median). Left over: "
+        f"{', '.join(left) or 'nothing'}.\n\n{ends}"
     )
     figures = {"before": asdict(before), "after": asdict(after), "broken": answers, "save_s": took_s}
-    print(
-        write("many_saves", "What many saves leave behind", machine, body, figures, results=options.results)
-    )
+    print(write("many_saves", "Resources after many saves", machine, body, figures, results=options.results))
     return 1 if left else 0
 
 

@@ -21,13 +21,14 @@ from statistics import median
 from machine import Machine
 from result_file import table, write
 
-_EXPLAINED = """Samples to the target of MLPerf Training v4.0, median over the runs at each global batch size,
-where the logs give samples or epochs. The law is *samples = a (1 + B/N)*. It is fitted on half of the batch
-sizes in every way to choose them, and scored on the others: relative error of the samples. *unchanged*: samples
-do not depend on the batch; the mean of the same fitted sizes is taken. *between*: the scored size lies between
-fitted ones; *beyond*: outside. Submitters tuned the runs for each batch size, as the law assumes."""
-_LIMITS = """Three tasks have figures, with three or four batch sizes each, so the scored cases are few and not
-independent. The other tasks of the file state no samples: the law cannot be held against them."""
+_EXPLAINED = """Samples to the target of MLPerf Training v4.0: the median over the runs at each global batch
+size, if the logs give samples or epochs. The law is *samples = a (1 + B/N)*. It is fitted on half of the
+batch sizes, for every choice of these, and scored on the others by the relative error of the samples.
+*unchanged*: samples do not depend on the batch, and are the mean of the fitted sizes. *between*: the scored
+size lies between fitted sizes. *beyond*: it lies outside them. Submitters tuned the runs for each batch size,
+as the law assumes."""
+_LIMITS = """Three tasks have figures, with three or four batch sizes each. The scored cases are therefore few
+and not independent. The other tasks of the file give no samples, so the law cannot be compared with them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ def main() -> int:
     }
     page = write(
         "mlperf_batch_law",
-        "Samples by batch size, against MLPerf",
+        "Samples by batch size, compared with MLPerf",
         Machine.here(),
         "\n\n".join(body),
         figures,

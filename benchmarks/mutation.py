@@ -403,8 +403,8 @@ def main() -> int:
     parser.add_argument(
         "--every", metavar="FILE", help="try every mutant of a file; prints the survivors only"
     )
-    parser.add_argument("--left", action="store_true", help="of a known sample, only what was not noticed")
-    parser.add_argument("--folder", type=Path, help="keeps copies and coverage here for the next sample")
+    parser.add_argument("--left", action="store_true", help="try only the survivors of a known sample")
+    parser.add_argument("--folder", type=Path, help="folder for copies and coverage of the next sample")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the result files")
     options = parser.parse_args()
     machine = Machine.here()

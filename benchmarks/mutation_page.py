@@ -51,14 +51,14 @@ def page(samples: Mapping[str, Any]) -> str:
     head = ["seed", "package", "mutants", "noticed at first", "noticed now", "timed out", "survived"]
     body = table([*head, "no test", "equivalent", "code deleted"], rows)
     body += (
-        "\n\nNoticed: killed or timed out, of those that are neither equivalent nor in deleted code. The goal is "
-        f"{GOAL:.0%}. In brackets the 95 % interval (Wilson) for all lines of the package.\n\n"
-        "At first: the result of a sample when it was drawn, before anyone had seen it. It is the "
-        "held-out score. Now: the same mutants after tests for the survivors were added, or code without an effect "
-        "was deleted.\n\nA sample holds one mutant of each drawn line. Not drawn: mutants that change only the "
-        "wording of a message (a text with a space in it), only the argument `strict` of `zip`, a docstring or an "
-        "annotation. mutmut changes no decorated functions, such as properties and compiled loops. "
-        "Equivalent: no caller can observe the change, for the reason given below."
+        "\n\nNoticed: killed or timed out, as a share of the mutants that are neither equivalent nor in "
+        f"deleted code. The goal is {GOAL:.0%}. In brackets: the 95 % interval (Wilson) for all lines of the "
+        "package.\n\nAt first: the result of a sample when it was drawn, before anyone had seen it. This is "
+        "the held-out score. Now: the same mutants after tests for the survivors were added, or code without "
+        "an effect was deleted.\n\nA sample has one mutant of each drawn line. Not drawn are mutants that "
+        "change only the wording of a message (a text with a space in it), only the argument `strict` of "
+        "`zip`, a docstring or an annotation. mutmut does not change decorated functions, such as properties "
+        "and compiled loops. Equivalent: no caller can observe the change, for the reason given below."
     )
     for seed, sample in samples.items():
         for title, key in (("Survivors now", UNNOTICED), ("Equivalent", ("equivalent",))):

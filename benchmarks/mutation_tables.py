@@ -214,7 +214,8 @@ def main() -> int:
 
 
 _ABOUT = (
-    "Each is made in a copy of the checkout, in which the same tests pass without it and none is skipped."
+    "Each fault is made in a copy of the checkout. Without the fault, all of its tests pass there, none "
+    "skipped."
 )
 
 

@@ -21,9 +21,9 @@ from result_file import RESULTS, table, write
 _REPOSITORY = Path(__file__).resolve().parent.parent
 _TEST = "tests/e2e/test_older_pytorch.py"
 _NONE = """\
-No earlier version of PyTorch was run: for Linux PyPI has builds of 2.1.2, 2.4.1 and 2.7.1 for CUDA only (670 to 821 MB
-each, beside gigabytes of CUDA libraries). What these versions' profilers give in
-another form is read from recorded traces of real GPUs instead, as 2.1, 2.4 and 2.13 give it
+No earlier version of PyTorch was run. For Linux, PyPI has builds of 2.1.2, 2.4.1 and 2.7.1 only for CUDA (670
+to 821 MB each, plus gigabytes of CUDA libraries). The profilers of these versions give some facts in another
+form. Tests read these forms from recorded traces of real GPUs with 2.1, 2.4 and 2.13
 (`tests/core/capture/test_replayed_traces.py`), and from event objects of these forms
 (`tests/core/capture/test_gpu_activity.py`)."""
 

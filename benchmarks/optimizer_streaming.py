@@ -152,10 +152,10 @@ def page(rows: list[Row]) -> str:
     large = sorted(row.us_per_mb for row in rows if row.streams)
     small = [row.passes_ms["fused"] / row.passes_ms["operators"] - 1 for row in rows if not row.streams]
     return (
-        f"{table(head, body)}\n\nOf those that hold {STREAMS_FROM_BYTES / 1e6:.0f} MB and more: "
-        f"{median(large):.1f} µs for each MB in the middle, {large[0]:.1f} to {large[-1]:.1f}; "
-        f"the model takes {US_PER_MB.value:.1f} ({US_PER_MB.low:.1f} to {US_PER_MB.high:.1f}). "
-        f"The passes of the others changed by {', '.join(f'{one:+.1%}' for one in small)}: what chance does."
+        f"{table(head, body)}\n\nNetworks of {STREAMS_FROM_BYTES / 1e6:.0f} MB and more: median "
+        f"{median(large):.1f} µs for each MB, {large[0]:.1f} to {large[-1]:.1f}. The model has "
+        f"{US_PER_MB.value:.1f} ({US_PER_MB.low:.1f} to {US_PER_MB.high:.1f}). The passes of smaller "
+        f"networks changed by {', '.join(f'{one:+.1%}' for one in small)}, which is within chance."
     )
 
 
@@ -171,7 +171,7 @@ def main() -> int:
     torch.manual_seed(0)
     rows = [measured(network, name, options.rounds) for network in CASES for name in _OPTIMIZERS]
     figures = [asdict(row) | {"us_per_mb": row.us_per_mb, "streams": row.streams} for row in rows]
-    title = "What a step that moves less memory does to the passes"
+    title = "Passes after an optimizer step that moves less memory"
     print(write("optimizer_streaming", title, machine, page(rows), figures, results=options.results))
     return 0
 

@@ -208,9 +208,9 @@ fitted to the paper. The range is that of the what-if.
 
 ## The paper's figures
 
-- The gains are those of [the abstract]({abstract}), which says "as much as".
-  The paper's text was not at hand: bandwidths of its gains and its images a second are unknown here, and stand
-  nowhere on this page. The number of machines and their card, a Quadro P4000, could not be checked against it.
+- The gains are those of [the abstract]({abstract}), which says "as much as". The paper's text was not
+  available. The bandwidths of its gains and its images per second are therefore not on this page. The number
+  of machines and their card, a Quadro P4000, could not be checked.
 - Batch {batch}, one GPU for each machine, `dist_device_sync` and the options of Sockeye are those of `run_exp.sh`
   in [the authors' code](https://github.com/anandj91/p3).
 - A Quadro P4000 (5.3 TFLOP/s in float32, 243 GB/s) is not in the list of GPUs. The Tesla P4 (5.5 TFLOP/s, 192 GB/s)
@@ -221,21 +221,23 @@ fitted to the paper. The range is that of the what-if.
 
 ## Where the curves differ from the paper
 
-- Solid lines have servers as fast as the link, as the what-if assumes. Dashed lines have servers at 10 GB/s, an
-  assumption. Accesses of a server are counted in the authors' `kvstore_dist_server.h`: it copies the first
-  gradient, adds the others, updates, and copies for each reply.
-- VGG-19: a first gradient with most of the bytes is ready when the backward pass begins, so that the link is never
-  idle. Whole layers then take the forward pass and the exchange, P3 at least the longer of exchange and step.
-  Scheduling the link gains {share:.0%} at most, the share of the forward pass, at any bandwidth. More must come
-  from time outside the link, such as that of servers: a layer of 411 MB is pushed, then summed, then returned,
-  while slices do all three at once.
-- Not modelled: MXNet sends arrays below a million numbers to one server each, which loads the servers unevenly;
-  workers ask for parameters in messages of their own; gradients pass through host memory; kernels of MXNet, and its
-  time to launch them. The share of each is unknown.
-- The curve of whole layers with servers has jumps, for Sockeye from 22 to 23 Gbit/s, where the reply of one large
-  layer gets ahead of the push of another. A largest gain in front of a jump is less certain than those around it.
-- Above the bandwidth that hides the exchange, both are as fast as without it. That bandwidth scales with the GPU's
-  speed and the share of the link that is reached, and for Sockeye with the length of sentences.
+- Solid lines have servers as fast as the link, as the what-if assumes. Dashed lines have servers at 10 GB/s,
+  an assumption. The memory accesses of a server follow the authors' `kvstore_dist_server.h`: it copies the
+  first gradient, adds the others, updates, and copies for each reply.
+- VGG-19: the first gradient, which has most of the bytes, is ready when the backward pass begins. The link is
+  then never idle. Whole layers take the time of the forward pass and the exchange. P3 takes at least the
+  longer of exchange and step. Scheduling the link gains at most {share:.0%}, the share of the forward pass,
+  at any bandwidth. A larger gain must come from time outside the link, such as the time of servers. A whole
+  layer of 411 MB is pushed, then summed, then returned. With slices, all three happen at once.
+- Four things are not modelled. MXNet sends each array of less than a million numbers to one server, so that
+  the servers have unequal loads. Workers request parameters in separate messages. Gradients pass through host
+  memory. MXNet has its own kernels and launch times. The share of each is unknown.
+- The curve of whole layers with servers has jumps, for Sockeye from 22 to 23 Gbit/s. There, the reply of one
+  large layer starts to precede the push of another. A maximum directly before a jump is less certain than
+  other values.
+- Above a certain bandwidth the exchange is hidden, and both are as fast as without it. That bandwidth is
+  proportional to the GPU's speed and the reached share of the link, and for Sockeye to the length of
+  sentences.
 """
 
 

@@ -95,11 +95,12 @@ def _measures(report: PresetReport) -> str:
     return (
         f"{report.gpus} {report.gpu} in one server. With all measures {joint.tokens_per_s.value:,.0f} "
         f"({joint.tokens_per_s.low:,.0f} to {joint.tokens_per_s.high:,.0f}) tokens/s: {format_ratio(report.gain)} the "
-        f"start. The gains of the measures alone multiply to {format_ratio(report.product)}. A day has "
-        f"{report.steps_a_day:,.0f} steps of {joint.batch:,} sequences of {joint.sequence} tokens. The published "
-        "training takes a day on such a server by the clock; its number of steps could not be confirmed, so that there "
-        "is no error to state. *gain*: over the row before. *alone*: over the start. *in the stack*: all measures over "
-        "all but this one. *days*: of the tokens of BERT's own training.\n\n"
+        f"start. The product of the gains of single measures is {format_ratio(report.product)}. A day has "
+        f"{report.steps_a_day:,.0f} steps of {joint.batch:,} sequences of {joint.sequence} tokens. The "
+        "published training takes 24 hours on such a server. Its number of steps could not be confirmed, so "
+        "no error is given. *gain*: relative to the row before. *alone*: relative to the start. *in the "
+        "stack*: all measures relative to all but this one. *days*: for the tokens of BERT's own "
+        "training.\n\n"
         f"{table(head, rows)}"
     )
 
@@ -121,9 +122,9 @@ def _cells(
 
 def _clusters(rows: list[Days]) -> str:
     said = (
-        f"Published are {PUBLISHED_DAYS} days on a cluster whose size the abstract does not state, so no row can be "
-        "compared with them. A T4 lowers its clock to stay within 70 W, and dropout and launches take time. None of it "
-        "is modelled: the days are a lower bound"
+        f"The published time is {PUBLISHED_DAYS} days on a cluster. The abstract does not give its size, so "
+        "no row can be compared with it. A T4 lowers its clock to stay within 70 W, and dropout and launches "
+        "take time. None of these is modelled, so the days are a lower bound"
     )
     head = ("T4", *(f"days, {rate} Gbit/s" for rate in GBIT_S))
     cells = [(str(one.gpus), *(_words(one.days[rate]) for rate in GBIT_S)) for one in rows]

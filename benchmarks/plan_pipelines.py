@@ -91,8 +91,9 @@ def main() -> int:
     ]
     body = (
         f"{MODEL} in mixed precision on {STAGES} GPUs of {CLUSTER}, one stage on each, one sample in a micro-batch. "
-        "`async` has no flush, an update after so many micro-batches, and older versions of the weights: it changes "
-        "the course of the training, the others do not. No step was measured.\n\n"
+        "`async` has no flush. It updates after the given number of micro-batches, and uses older versions "
+        "of the weights. It therefore changes the training. The other schedules do not. No step was "
+        "measured.\n\n"
         f"{table(head, cells)}"
     )
     print(write("plan_pipelines", "Schedules of a pipeline", machine, body, [asdict(one) for one in found]))

@@ -36,16 +36,16 @@ from skyline.predict.registry import predictor_named
 
 _ASSUMED_MFU = 0.4
 _SEARCHED_GPUS = 1024
-_EXPLAINED = """Error of tokens per second, by constants that were fitted on the llm-foundry rows in 16 bits; those
-constants are not fitted on the rows of torchtitan and in float8, but the bytes that the loss keeps
-and the micro-batches of torchtitan's pipelines were chosen with its rows in view. *40 % of peak*:
-the mean error of FLOP over 40 % of the stated peak. *linear*: the mean error of the same throughput
-per GPU as the published run of that model on the fewest GPUs, which takes one measurement of each
-model; in brackets the planner's error on the same runs. *in range*: the published figure lies in
-the planner's range. *memory*: mean error of the peak memory, where it is published."""
-_LEFT_OUT = """Constants fitted on the other groups (llm-foundry in 16 bits) from neutral starting values; the form
-of the model was chosen with all rows in view. Without its own rows an architecture takes the mean
-of the others."""
+_EXPLAINED = """Error of tokens per second. The constants were fitted on the llm-foundry rows in 16 bits, not
+on the rows of torchtitan or in float8. But two choices were made after torchtitan's rows were seen: the bytes
+that the loss keeps, and the micro-batches of its pipelines. *40 % of peak*: the mean error of FLOP over 40 %
+of the stated peak. *linear*: the mean error of assuming the throughput per GPU of the published run of that
+model on the fewest GPUs. It needs one measurement of each model. In brackets: the planner's error on the same
+runs. *in range*: the published figure is in the planner's range. *memory*: mean error of the peak memory, if
+it is published."""
+_LEFT_OUT = """The constants are fitted on the other groups (llm-foundry in 16 bits), from neutral starting
+values. The form of the model was chosen after all rows were seen. An architecture without its own rows gets
+the mean of the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ def _options() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--data", required=True, metavar="FOLDER")
-    parser.add_argument("--json", metavar="FILE", help="write the figures as JSON ('-': to stdout, alone)")
+    parser.add_argument("--json", metavar="FILE", help="write the figures as JSON ('-': only to stdout)")
     parser.add_argument(
         "--fit", action="store_true", help="also fit the constants, leaving out sizes and GPUs"
     )

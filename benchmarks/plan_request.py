@@ -118,9 +118,9 @@ def main() -> int:
         "answer",
     )
     body = (
-        f"Medians of {options.rounds} answers, with the least and the largest: processor time of one thread. A plan "
-        f"has {ROWS} rows. Timelines and files are those of the first row. A question that was asked before is "
-        f"answered from memory.\n\n{table(head, rows)}"
+        f"Processor time of one thread: medians of {options.rounds} answers, with the minimum and the "
+        f"maximum. A plan has {ROWS} rows. Timelines and files are those of the first row. A repeated "
+        f"question is answered from memory.\n\n{table(head, rows)}"
     )
     figures = [[asdict(one) for one in same] for same in zip(*rounds, strict=True)]
     print(write("plan_request", "Plans in the language server", machine, body, figures))

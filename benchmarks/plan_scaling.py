@@ -30,15 +30,15 @@ _GRID = {
     "mixed": (2.0, 2.5, 3.0, 3.5, 4.0),
     "exchange": (0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5),
 }
-EXPLAINED = """Scaling efficiency from 1 to 8 GPUs of one node (NVIDIA's examples), in points of percent, predicted from
-the throughput of one GPU, the batch and the number of parameters, which is all that the planner knows of a profiled
-script. *linear*: the error of an efficiency of 100 %. *left out*: the error with the four constants fitted anew on the
-other models, and on the other training scripts in the last column (the image models share one script; without it
-nothing is known of images). *in range*: the published figure is in the range of the constants. *bias*: predicted less
-published. The form of the law was chosen with all rows in view.
+EXPLAINED = """Scaling efficiency from 1 to 8 GPUs of one node (NVIDIA's examples), in percentage points. It
+is predicted from the throughput of one GPU, the batch and the number of parameters. The planner knows nothing
+else of a profiled script. *linear*: the error of an efficiency of 100 %. *left out*: the error with the four
+constants fitted on the other models, and in the last column on the other training scripts. The image models
+share one script, so without it nothing is known of images. *in range*: the published figure is in the range
+of the constants. *bias*: predicted minus published. The form of the law was chosen after all rows were seen.
 
-Rows that contradict themselves count in *all rows* alone: an efficiency above 110 % at the same batch per GPU, or a
-scaling in the table that its own throughputs do not have."""
+Rows that contradict themselves count only in *all rows*. They have an efficiency above 110 % at the same
+batch per GPU, or a scaling that differs from the throughputs in the same table."""
 
 
 @dataclass(frozen=True, slots=True)

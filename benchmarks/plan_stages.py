@@ -210,12 +210,13 @@ def main() -> int:
         for one in graphs
     ]
     text = (
-        "Described transformers with 1F1B and four micro-batches a stage in a step. *even*: the same number of blocks "
-        "on each stage, one more on the first ones if there is a rest; all blocks recompute or none. *cut*: the "
-        "fastest slowest stage that fits 95 % of the memory, with no more recomputation than that takes. Planned: no "
-        f"step was measured.\n\n{table(head, body)}\n\nRandom graphs of layers, in which each needs one or two of "
-        "the three before it. *along the order*: the slowest stage where stages are cut out of the order of the "
-        "layers, over that of the best placement. Times are of one core.\n\n"
+        "Described transformers with 1F1B and four micro-batches per stage in a step. *even*: each stage has "
+        "the same number of blocks, and the first stages have one more if there is a remainder. All blocks "
+        "recompute, or none. *cut*: the cut whose slowest stage is fastest, within 95 % of the memory and "
+        "with the least recomputation for that. All figures are planned. No step was "
+        f"measured.\n\n{table(head, body)}\n\nRandom graphs of layers, in which each layer needs one or two "
+        "of the three layers before it. *along the order*: the slowest stage if stages are consecutive "
+        "layers, over the slowest stage of the best placement. Times are of one core.\n\n"
         f"{table(names, sizes)}"
     )
     figures = {"layouts": [asdict(one) for one in planned], "graphs": [asdict(one) for one in graphs]}

@@ -82,14 +82,14 @@ def main() -> int:
     here = next(one for one in rows if one.gbit_s == PUBLISHED_GBIT_S)
     body = (
         f"{NODES} nodes of 8 V100. {MODEL.name}: {MODEL.blocks} blocks of width {MODEL.width}, {MICRO_BATCH} sequences "
-        f"of {MODEL.sequence} tokens on each GPU, an assumption: the paper's sizes were not at hand. Dense exchange is "
-        f"the fastest of ring, tree and hierarchical. At {PUBLISHED_GBIT_S} Gbit/s the published system is 1.25 to "
-        "1.40 times as fast as the best dense one of its authors, with its cached data and parallel update, which are "
-        f"not modelled; here the exchange alone brings {here.faster[0]:.2f}x and {here.faster[1]:.2f}x. No step was "
-        "measured.\n\n"
+        f"of {MODEL.sequence} tokens on each GPU. These sizes are an assumption, because the paper's were "
+        f"not available. Dense exchange is the fastest of ring, tree and hierarchical. At {PUBLISHED_GBIT_S} "
+        "Gbit/s the published system is 1.25 to 1.40 times as fast as the best dense system of its authors. "
+        "It also has cached data and a parallel update, which are not modelled. Here the exchange alone "
+        f"gains {here.faster[0]:.2f}x and {here.faster[1]:.2f}x. No step was measured.\n\n"
         f"{table(head, cells)}"
     )
-    print(write("plan_topk", "The largest gradients alone", machine, body, [asdict(one) for one in rows]))
+    print(write("plan_topk", "Only the largest gradients", machine, body, [asdict(one) for one in rows]))
     return 0
 
 

@@ -2,7 +2,7 @@
 
 ResNet-50 and GPT-2 of ``tracing_models`` are traced without autocast and predicted for several GPUs, and the what-ifs
 are applied to these profiles. Then the scripts are changed, traced and predicted again. Both answers use the same
-predictor: their difference shows only how the what-ifs change operators, and says nothing about the predictor.
+predictor: their difference shows only how the what-ifs change operators, not the quality of the predictor.
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ def main() -> int:
     mean = sum(abs(one.error) for one in rows) / len(rows)
     inside = sum(one.low_ms <= one.traced_ms <= one.high_ms for one in rows)
     body = (
-        f"{table(head, cells)}\n\nMean error {mean:.1%}; {inside} of {len(rows)} traced times lie within the range. "
-        "Both answers rest on the same predictor, so that this says nothing about the predictor."
+        f"{table(head, cells)}\n\nMean error {mean:.1%}; {inside} of {len(rows)} traced times lie within the "
+        "range. Both answers use the same predictor. The comparison therefore does not test the predictor."
     )
     title = "What-ifs on predicted profiles, and traces of the changed scripts"
     print(

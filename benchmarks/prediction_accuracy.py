@@ -200,10 +200,10 @@ def main() -> int:
         "error: "
         f"{summary or 'nothing could be measured'}. The predicted interval overlaps the measured one in {inside} of "
         f"{count}. Intervals of measured ratios are 95 % bootstrap intervals of the median over rounds. `peak` is "
-        f"the predicted peak memory against a run of the changed script. {unsteady} of {count} rows have a null that "
-        f"is off by more than {NULL_TOLERANCE:.0%}: read those with care."
+        f"the predicted peak memory, compared with a run of the changed script. {unsteady} of {count} rows "
+        f"have a null that is off by more than {NULL_TOLERANCE:.0%} and are unreliable."
     )
-    title = "Predictions against the changed script"
+    title = "Predictions compared with the changed script"
     print(write("prediction_accuracy", title, machine, body, figures, results=options.results))
     return 0 if count else 1
 

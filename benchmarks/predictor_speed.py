@@ -123,9 +123,9 @@ def page(rows: list[Speed]) -> str:
         for one in rows
     ]
     return table(head, cells) + (
-        f"\n\nMeant: {BAR_US:.0f} µs an operator in batches of a thousand, {BAR_FIRST_MS:.0f} ms to the first answer "
-        f"after importing. Medians of {len(rows[0].batch_us)} batches, each of other operators, and "
-        f"{len(rows[0].first_ms)} new processes."
+        f"\n\nGoals: {BAR_US:.0f} µs per operator in batches of a thousand, and {BAR_FIRST_MS:.0f} ms to the "
+        f"first answer after the import. Medians of {len(rows[0].batch_us)} batches with different "
+        f"operators, and of {len(rows[0].first_ms)} new processes."
     )
 
 
@@ -140,7 +140,7 @@ def main() -> int:
     warn_when_busy(machine)
     names = [name for name, predictor in all_predictors().items() if not hasattr(predictor, "claims")]
     rows = [measured(name, gpu, options.rounds) for name in names for gpu in GPUS]
-    title = "How long the predictors take to answer"
+    title = "Answer times of the predictors"
     print(
         write(
             "predictor_speed",

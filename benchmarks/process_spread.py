@@ -166,8 +166,8 @@ def main() -> int:
         )
     )
     parts.append(
-        "The predictions are those of the pages; only their ranges are computed anew. Ranges are meant to hold nine "
-        "in ten."
+        "The predictions are those of the pages. Only their ranges are computed again. The goal of a range "
+        "is to contain nine in ten."
     )
     figures = {
         "spread": spread,

@@ -178,12 +178,12 @@ def main() -> None:
     cost = [one.pass_ms / 1e3 / one.profile_s for one in found]
     beyond = [one.pass_ms - one.iterations * one.iteration_ms for one in found]
     body = (
-        f"{asked.rounds} profiles of each script. The share that a profile gives differs from the true one by "
-        f"{100 * median(map(abs, errors)):.1f} points in the middle, from {100 * min(errors):+.1f} to "
-        f"{100 * max(errors):+.1f}. The pass takes {format_share(median(cost))} of a profile without curve "
-        f"and trials in the middle, {format_share(max(cost))} at most: {median(beyond):,.0f} ms beyond its iterations "
-        "in the middle. These are neither timed nor recorded. Without large embeddings the pass is one iteration, in "
-        "which zeros are counted.\n\n"
+        f"{asked.rounds} profiles of each script. The share in a profile differs from the true share by "
+        f"{100 * median(map(abs, errors)):.1f} points (median), from {100 * min(errors):+.1f} to "
+        f"{100 * max(errors):+.1f}. The pass takes {format_share(median(cost))} (median) of a profile "
+        f"without curve and trials, and at most {format_share(max(cost))}. It takes {median(beyond):,.0f} ms "
+        "(median) longer than its iterations, which are neither timed nor recorded. Without large "
+        "embeddings, the pass is one iteration that counts zeros.\n\n"
         f"{table(head, rows)}"
     )
     print(write("profiled_lookups", "Lookups of embeddings in profiles", machine, body, [asdict(one) for one in found],

@@ -185,7 +185,7 @@ def main() -> int:
         schedules.append(schedule)
         body = (
             f"{options.rounds} rounds of one step each, batches of {options.batch}, one thread. "
-            f"Measured: processor time over that of the unchanged network.\n\n{page(rows)}\n\n"
+            f"Measured: processor time relative to the unchanged network.\n\n{page(rows)}\n\n"
             f"## Predicted, by ratio\n\n{table(['script', 'now', *CURVE], curves)}\n\n"
             f"## A gradual schedule to half of the channels\n\n{table(['script', 'predicted'], schedules)}"
         )

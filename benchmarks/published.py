@@ -41,12 +41,12 @@ _PAGES = {
 }
 _SEEN = {
     False: (
-        "The errors are those of the constants in the package, which were fitted on rows of the same file: "
-        "[mixed_left_out.md](mixed_left_out.md) has the errors on model families and GPUs that the fit did not see."
+        "The errors are those of the constants in the package, which were fitted on rows of the same file. "
+        "[mixed_left_out.md](mixed_left_out.md) has the errors on model families and GPUs outside the fit."
     ),
     True: (
-        "No row of these models set a constant: `mixed_models.json` lists the models of the fit. Models of the same "
-        "families did."
+        "No row of these models set a constant, but rows of the same model families did. `mixed_models.json` "
+        "lists the models of the fit."
     ),
 }
 Figures = dict[str, dict[str, Score]]
@@ -262,12 +262,13 @@ def page(scored: Scored, of_unseen: bool) -> str:
     asked = sum(batches.values())
     return (
         f"{len(scored.results)} of {scored.total} rows of `timm.csv` are scored. {_SEEN[of_unseen]} "
-        "Errors are means of absolute relative errors; one row in ten exceeds the worst tenth; the bias is the median. "
-        "`inside` is the share of measured times inside the predicted interval, which is meant to be 90 %. The "
-        "baselines in proportion have the constant that suits the rows of their line best.\n\n"
+        "Errors are means of absolute relative errors. One row in ten exceeds the worst tenth. The bias is "
+        "the median. `inside` is the share of measured times inside the predicted interval; the goal is "
+        "90 %. The baselines in proportion have the best constant for the rows of their line.\n\n"
         + table(head, rows)
-        + f"\n\nEffects of channels last beyond 5 %: {right} of {clear} predicted on the right side.\n\n"
-        f"Largest batch that trains in 24 GB, in the steps that timm tries: {within} of {asked} within one step "
+        + f"\n\nEffects of channels last above 5 %: {right} of {clear} predicted with the right sign."
+        f"\n\nLargest batch that trains in 24 GB, in the steps that timm tries: {within} of {asked} "
+        "within one step "
         f"({', '.join(f'{count} {name}' for name, count in batches.items())}).\n\n## Left out\n\n"
         + "\n".join(f"- {why}: {', '.join(names)}" for why, names in scored.left_out.items())
     )

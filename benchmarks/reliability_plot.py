@@ -117,10 +117,10 @@ def measured_page(rows: Sequence[Change]) -> str:
     pages = ", ".join(f"[{page}]({page}.md)" for page in _MEASURED)
     return (
         f"{table([*head, 'inside at the goal of 50 %', 'of 80 %'], lines)}\n\nMeasured changes on processors, from "
-        f"{pages}. Ranges are meant to hold nine in ten and have the difference between processes in them; the "
-        "predictions are those of the pages. Most scripts set constants of some model; held-out scripts set none. A "
-        "range for a lower goal has its halves shrunk as those of a normal distribution. With ten changes, the share "
-        "inside is known to about ±20 points."
+        f"{pages}. The goal of a range is to contain nine in ten. Ranges include the difference between "
+        "processes. The predictions are those of the pages. Most scripts set constants of some model. "
+        "Held-out scripts set none. For a lower goal, both halves of a range are scaled as for a normal "
+        "distribution. With ten changes, the share inside is known to about ±20 points."
     )
 
 
@@ -186,7 +186,8 @@ def main() -> None:
     )
     body = (
         f"## Measured profiles\n\n{measured_page(rows)}\n\n## Predicted profiles\n\n{published}\n\nShare of "
-        "[published pairs](whatif_pairs_published.md) inside, by goal, on model families that set no factor."
+        "[published pairs](whatif_pairs_published.md) inside the range, by goal, on model families that set "
+        "no factor."
     )
     figures = {"measured": measured, "published": curves}
     print(

@@ -44,7 +44,7 @@ class Moves:
             start = starts[edit.span.line - 1] + edit.span.column
             end = starts[edit.span.end_line - 1] + edit.span.end_column
             if text[start:end] != edit.old_text:
-                raise Corrupted(f"an edit of {edit.old_text!r} does not stand there")
+                raise Corrupted(f"the old text of an edit is not at its place: {edit.old_text!r}")
             spans.append((start, end, len(edit.new_text)))
             if not edit.new_text.strip():
                 blank.add((start, end))
@@ -85,9 +85,9 @@ def check(before: SourceText, after: SourceText, edits: Sequence[TextEdit]) -> d
     _check_layout(before.text, after.text)
     old, new = read(before.text), read(after.text)
     if old.error:
-        raise Corrupted(f"it did not compile to begin with: {old.error}")
+        raise Corrupted(f"the unchanged text does not compile: {old.error}")
     if new.error:
-        raise Corrupted(f"it does not compile: {new.error}")
+        raise Corrupted(f"the new text does not compile: {new.error}")
     _check_boundaries(old, moves)
     _check_tokens(old, new, moves)
     mapped = _check_structure(old, new, moves)
@@ -120,24 +120,24 @@ def undone(before: SourceText, after: SourceText, edits: Sequence[TextEdit]) -> 
 
 def _check_file(before: SourceText, after: SourceText) -> None:
     if (before.encoding, before.byte_order_mark) != (after.encoding, after.byte_order_mark):
-        raise Corrupted("the encoding is another one")
+        raise Corrupted("the encoding changed")
     try:
         data = after.encode()
     except UnicodeEncodeError as error:
-        raise Corrupted(f"it cannot be saved: {error}") from error
+        raise Corrupted(f"the new text cannot be saved: {error}") from error
     if SourceText.decode(after.path, data).text != after.text:
-        raise Corrupted("it reads back as another text")
+        raise Corrupted("the saved file is read as another text")
 
 
 def _check_layout(before: str, after: str) -> None:
     had, has = Counter(_NEWLINE.findall(before)), Counter(_NEWLINE.findall(after))
     for kind in has:
         if not had[kind] and had:
-            raise Corrupted(f"a line ends by {kind!r}, as none did before")
+            raise Corrupted(f"a line has a new kind of line end: {kind!r}")
     if _ends(before) != _ends(after):
-        raise Corrupted("the last line ends in another way")
+        raise Corrupted("the end of the last line changed")
     if len(_TRAILING.findall(after)) > len(_TRAILING.findall(before)):
-        raise Corrupted("a line ends with blanks, as none did before")
+        raise Corrupted("an edit added blanks at the end of a line")
 
 
 def _ends(text: str) -> bool:
@@ -187,7 +187,7 @@ def _check_structure(old: Reading, new: Reading, moves: Moves) -> dict[int, int]
             continue
         line = old.line(offset)
         if place not in new.statements:
-            raise Corrupted(f"a statement is gone: line {line}")
+            raise Corrupted(f"a statement is missing: line {line}")
         now = new.statements[place]
         if now.kind != statement.kind:
             raise Corrupted(f"line {line} was {statement.kind}, is {now.kind}")
@@ -198,7 +198,7 @@ def _check_structure(old: Reading, new: Reading, moves: Moves) -> dict[int, int]
     written = moves.written()
     for place in new.statements.keys() - there:
         if not any(start <= place <= end for start, end in written):
-            raise Corrupted(f"a statement has come about where nothing was written: line {new.line(place)}")
+            raise Corrupted(f"there is a new statement outside the edits: line {new.line(place)}")
     return {offset: place for offset, place in mapped.items() if place is not None}
 
 
@@ -247,16 +247,16 @@ def _check_comments(old: Reading, new: Reading, moves: Moves) -> None:
         place = moves.moved(piece.start)
         beside = moves.moved(before.start) if before is not None and piece.trails else None
         if place is None and beside is not None:
-            raise Corrupted(f"the comment {piece.text!r} is gone, and its code is not")
+            raise Corrupted(f"the comment {piece.text!r} is removed, but its code is not")
         if place is None:
             continue
         if trailing.get(place) != piece.trails:
-            how = "behind code" if piece.trails else "on a line of its own"
-            raise Corrupted(f"the comment {piece.text!r} stood {how}, and does not any more")
+            how = "on a line with code" if piece.trails else "on a separate line"
+            raise Corrupted(f"the comment {piece.text!r} is no longer {how}")
         if beside is not None and before is not None:
             end = beside + before.end - before.start
             if new.line(end) != new.line(place):
-                raise Corrupted(f"the comment {piece.text!r} is no longer behind {before.text!r}")
+                raise Corrupted(f"the comment {piece.text!r} no longer follows {before.text!r}")
 
 
 def _check_names(old: Reading, new: Reading) -> None:
@@ -270,14 +270,14 @@ def _check_names(old: Reading, new: Reading) -> None:
         for name, where in scope.items():
             now = new.scopes[path].get(name, where)
             if now != where:
-                raise Corrupted(f"{name} in {path[1:] or 'the file'} was looked up in {where}, is in {now}")
+                raise Corrupted(f"{name} in {path[1:] or 'the file'} is looked up in {now}, not in {where}")
     for (path, name), first in new.bound.items():
         was_there = (path, name) in old.bound
         used = new.used.get((path, name))
         if not was_there and used is not None and used < first:
             raise Corrupted(f"{name} is read on line {new.line(used)}, bound on line {new.line(first)}")
         if not was_there and not path and any(scope.get(name) == "file" for scope in old.scopes.values()):
-            raise Corrupted(f"{name} means something already, and is bound on line {new.line(first)}")
+            raise Corrupted(f"{name} already has a meaning, and is bound on line {new.line(first)}")
     for path, name in new.claimed - old.claimed:
         if (path, name) in old.bound:
-            raise Corrupted(f"{name} is bound in {path[1:] or 'the file'} already, and is bound once more")
+            raise Corrupted(f"{name} is already bound in {path[1:] or 'the file'}, and is bound once more")

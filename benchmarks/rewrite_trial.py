@@ -140,9 +140,9 @@ class Trial:
         try:
             for order in (list(reversed(asked)), chooser.sample(list(asked), len(asked))):
                 if self._text(carry_out(self.context, order).edits) != self._text(planned.edits):
-                    raise Corrupted("the order in which changes are asked for changes the text")
+                    raise Corrupted("the text depends on the order of the changes")
             if not planned.refused and self._one_by_one(asked) != self._text(planned.edits):
-                raise Corrupted("saved one after the other, the changes give another text")
+                raise Corrupted("the changes give another text if each is saved before the next")
         except Corrupted as error:
             self._corrupted(asked, str(error))
 
@@ -169,12 +169,12 @@ class Trial:
                 carried_out = [pair for pair in asked if not _is_refused(planned, pair)]
                 check_targets(source.text, planned.edits, [name for name, _ in carried_out])
                 if not undone(source, after.source, planned.edits):
-                    raise Corrupted("it cannot be undone")
+                    raise Corrupted("the change cannot be undone")
                 again = carry_out(self._context(after, carried_out, carried_out), carried_out)
                 if again.edits:
-                    raise Corrupted(f"a second time changes it again: {again.edits[0]}")
+                    raise Corrupted(f"the same rewrite changes the script again: {again.edits[0]}")
                 if again.refused:
-                    raise Corrupted(f"a second time is refused: {again.refused[0].reason}")
+                    raise Corrupted(f"the same rewrite is refused in a second run: {again.refused[0].reason}")
                 if len(asked) == 1 and not planned.refused:
                     self._check_taken_out(after, planned, asked)
         except (Corrupted, UsageError) as error:
@@ -194,23 +194,23 @@ class Trial:
             return
         made = self._context(after, asked, asked)
         if present(made, name) is None:
-            raise Corrupted("it is not found in the code that it was written into")
+            raise Corrupted("the change is not found in the code that it was written into")
         back = taken_out(made, [name])
         if any(edit.old_text.strip() for edit in planned.edits):
             return
         if back.refused:
-            raise Corrupted(f"it is not taken out again: {back.refused[0].reason}")
+            raise Corrupted(f"the change cannot be removed: {back.refused[0].reason}")
         left = after.source.apply(back.edits).text
         if _without_idle(left) != _without_idle(self.variant.source.text):
-            raise Corrupted("taken out again, it leaves another script behind")
+            raise Corrupted("removing the change does not restore the script")
 
     @staticmethod
     def _check_refusals(planned: RewritePlan, asked: Asked) -> None:
         for refused in planned.refused:
             if not refused.reason.strip().endswith("."):
-                raise Corrupted(f"a refusal says no whole sentence: {refused.reason!r}")
+                raise Corrupted(f"a refusal is not a whole sentence: {refused.reason!r}")
             if len(asked) == 1 and (planned.edits or any(each in refused.reason for each in _UNSURE)):
-                raise Corrupted(f"it was refused only when it had been made: {refused.reason}")
+                raise Corrupted(f"the change was refused only after it was made: {refused.reason}")
 
     def _context(self, state: _State, asked: Asked, done: Asked = ()) -> RewriteContext:
         """The input of the rewrites, after other rewrites were made and the script was run again."""

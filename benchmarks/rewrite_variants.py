@@ -26,16 +26,24 @@ _SHARE = 50
 _KINDS = ("rewritten", "nothing to do", "refused", "corrupted")
 _REASONS_SHOWN = 6
 _NAME = "rewrite_variants"
-_CHECKED = """Checked of each, by Python's own tokenizer, parser, compiler and symbol tables, not by Skyline's
-reading of sources: the text compiles; tokens outside the edits are as they were, and no edit cuts one in two; what is
-written and what goes are targets of that rewrite, token by token (`rewrite_targets.py`); every statement is in the
-block it was in, and says what it said where no edit touches it; a new block begins and ends with what it is for
-(`rewrite_blocks.py`); comments stay beside the code that they stood beside; names are looked up where they were, none
-is read that nothing binds, none is bound behind its use or over another; line ends, the end of the file, encoding and
-byte order mark are the file's, and no line ends in blanks that did not; undoing gives the bytes back; a change
-that only added is found in the text and taken out of it, which leaves the text as it was; a second time
-there is nothing to do; changes asked for together give the same text in every order, and the same as when each is
-saved before the next; a refusal writes nothing, and is none that came too late."""
+_CHECKED = """Checks of each rewritten script. They use Python's own tokenizer, parser, compiler and symbol
+tables, not Skyline's reading of sources.
+
+- The text compiles.
+- Tokens outside the edits are unchanged. No edit cuts a token in two.
+- Each token that is added or removed is a target of that rewrite (`rewrite_targets.py`).
+- Each statement stays in its block. A statement without an edit keeps its meaning.
+- A new block begins and ends with the code that it is for (`rewrite_blocks.py`).
+- Each comment stays next to its code.
+- Each name is looked up in the same scope as before.
+- Each name that is read is bound, and bound before its use. No new name replaces an existing one.
+- Line ends, the end of the file, the encoding and the byte order mark are unchanged.
+- No edit adds blanks at the end of a line.
+- Undoing the change restores the bytes of the file.
+- A change that only added code is found in the new text. Removing it restores the old text.
+- The same rewrite changes nothing when it runs again.
+- Several changes at once give the same text in every order, and also if each is saved before the next.
+- A refused change writes nothing. A single change is never refused because of its own edits."""
 
 
 def tried(first: int, count: int) -> Outcomes:
@@ -60,9 +68,9 @@ def main() -> int:
     command.add_argument("--variants", type=int, default=10_000)
     command.add_argument("--processes", type=int, default=2)
     command.add_argument("--first", type=int, default=0, help="number of the first script")
-    command.add_argument("--minutes", type=float, default=60.0, help="begin nothing more after so long")
+    command.add_argument("--minutes", type=float, default=60.0, help="start no scripts after this time")
     command.add_argument(
-        "--resume", action="store_true", help="go on behind the scripts of the result that is there"
+        "--resume", action="store_true", help="continue after the scripts of the existing result"
     )
     options = command.parse_args()
     outcomes = _kept() if options.resume else Outcomes()
@@ -119,10 +127,10 @@ def _page(outcomes: Outcomes) -> str:
     ]
     together = outcomes.together
     lines = [
-        f"{outcomes.variants} scripts, each under every rewrite, those with several values under two of them.",
+        f"{outcomes.variants} scripts. Each gets every rewrite, with two values if the rewrite has several.",
         (
-            f"{sum(together.values())} times two to four of them together: {together['rewritten']} rewritten,"
-            f" {together['refused in part']} refused in part."
+            f"{sum(together.values())} combinations of rewrites, two to four each: {together['rewritten']}"
+            f" rewritten, {together['refused in part']} refused in part."
         ),
         "",
         f"Corrupted: {len(outcomes.corrupted)}.",
@@ -132,7 +140,7 @@ def _page(outcomes: Outcomes) -> str:
         _CHECKED,
     ]
     if outcomes.reasons:
-        lines += ["", "## Why it was refused", ""]
+        lines += ["", "## Reasons of refusals", ""]
         rows = [
             [f"`{name}`", str(count), reason]
             for name, reasons in sorted(outcomes.reasons.items())

@@ -114,14 +114,14 @@ def main() -> int:
     rows.append(["all", "all", *summary([one for group in by_gpu.values() for one in group])])
     tables.append(f"## Whole models\n\n{table(['mode', *head[1:]], rows)}")
     introduction = (
-        "Errors are |predicted / measured - 1|. `inside interval` is how many of the measured times lie in the "
-        "predicted interval, which is meant to hold nine in ten; its width is that of GPUs left out of calibration "
-        "wherever the GPU's generation took no part in it. Everything is float32 without TF32: no figure here "
-        "says anything about 16-bit formats or fused attention. Whole models are BERT, GPT-2, GPT-3, OPT and "
-        "Switch Transformer without optimizer and data loading, their operators summed."
+        "Errors are |predicted / measured - 1|. `inside interval` is the share of measured times in the "
+        "predicted interval; the goal is nine in ten. A GPU whose generation was not used in the calibration "
+        "has the wider interval of GPUs left out. All figures are for float32 without TF32, and do not apply "
+        "to 16-bit formats or fused attention. Whole models are BERT, GPT-2, GPT-3, OPT and Switch "
+        "Transformer, as sums of their operators without optimizer and data loading."
     )
     body = "\n\n".join((introduction, *tables))
-    title = "The roofline predictor against measured kernels"
+    title = "The roofline predictor compared with measured kernels"
     print(write("roofline_accuracy", title, Machine.here(), body, figures, results=options.results))
     return 0
 

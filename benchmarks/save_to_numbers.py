@@ -182,15 +182,16 @@ def main() -> int:
         "iteration, ms",
     ]
     body = (
-        f"{table(head, rows)}\n\nMedian and, in brackets, the range of the middle nine tenths of {options.saves} "
-        "saves. Wait: from before the file is written to the first iteration time in the client, less the "
-        "script's own time up to its first timed iteration; it contains the 0.3 s for which the server waits "
-        f"whether more is saved, and the timed iterations themselves, {TIMED_AT_FIRST} where they are slow."
+        f"{table(head, rows)}\n\nMedian of {options.saves} saves, with the range of the middle nine tenths "
+        "in brackets. The wait is the time from just before the file is written to the first iteration time "
+        "in the client, minus the script's own time until its first timed iteration. It includes 0.3 s, in "
+        f"which the server waits for further saves, and the timed iterations: {TIMED_AT_FIRST} if they are "
+        "slow."
     )
     print(
         write(
             "save_to_numbers",
-            "How long after a save the first numbers are there",
+            "Time from a save to the first numbers",
             machine,
             body,
             figures,

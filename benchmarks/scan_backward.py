@@ -99,11 +99,11 @@ def main() -> int:
         for one in rows
     ]
     body = (
-        "Layer after layer → as a scan with the best number of levels. *MFLOP in a row* is the arithmetic of a sample "
-        "on the longest path, with products that skip zeros at the rate of dense ones. *µs* has the rates of the "
-        "what-if: 30 % of the peak for dense products and 2 % for sparse ones, matrices read from memory for each "
-        "sample, and 8 µs a step. Matrices are those of all samples. Weights of VGG-11 are pruned at random. Nothing "
-        "was measured.\n\n"
+        "Each cell shows layer after layer → as a scan with the best number of levels. *MFLOP in a row* is "
+        "the arithmetic of a sample on the longest path. Products that skip zeros count at the rate of dense "
+        "ones. *µs* uses the rates of the what-if: 30 % of the peak for dense products, 2 % for sparse ones, "
+        "and 8 µs per step. Matrices are read from memory for each sample, and are those of all samples. "
+        "Weights of VGG-11 are pruned at random. Nothing was measured.\n\n"
         f"{table(head, cells)}"
     )
     print(write("scan_backward", "The backward pass as a scan", machine, body, [asdict(one) for one in rows]))

@@ -24,7 +24,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--scratch", type=Path, default=Path(tempfile.gettempdir(), "skyline-corpus"))
     parser.add_argument("--mirror", type=Path, help="a folder of bare clones")
     parser.add_argument("--folder", type=Path, help="where the scripts run (default: a new folder)")
-    parser.add_argument("--rows", type=Path, help="keep what is done here, and go on from it")
+    parser.add_argument("--rows", type=Path, help="file of finished rows, from which a later run continues")
     parser.set_defaults(only=[], together=False)
 
 

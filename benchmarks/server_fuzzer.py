@@ -86,9 +86,9 @@ def fuzz(seed: int, messages: int, folder: Path) -> Outcome:
                 time.sleep(0.1)
                 state = session.settle()
             else:
-                raise Broken(f"something is kept that is over: {state}")
+                raise Broken(f"the server keeps finished work: {state}")
         if session.client.stop() != 0:
-            raise Broken("the server did not end well")
+            raise Broken("the server did not end correctly")
     except Broken:
         # The stacks of the server's threads in its log help as much as the seed.
         session.client.tell_where()
@@ -162,10 +162,13 @@ def page(outcomes: list[Outcome]) -> str:
     shown = sum((Counter(one.answers) for one in outcomes), Counter[str]())
     with_content = ", ".join(f"{shown[name]} {name}" for name in SHOWN)
     return (
-        f"{table(head, rows)}\n\n{total.total()} messages to {len(outcomes)} servers, compared after every {BATCH}: no "
-        "document differed, no request was left without its one answer, none was answered with a fault of the server.\n"
-        "Growth is from the third tenth of a session to its last.\n\nThe most frequent: " + kinds + ".\n\n"
-        f"Answers that were not empty: {with_content}."
+        f"{table(head, rows)}\n\n{total.total()} messages to {len(outcomes)} servers, compared after every "
+        f"{BATCH}. No document differed. Every request got exactly one answer. No answer was an internal "
+        "error.\n"
+        "Growth is from the third tenth of a session to its last.\n\nThe most frequent messages: "
+        + kinds
+        + ".\n\n"
+        f"Answers with content: {with_content}."
     )
 
 
@@ -190,7 +193,7 @@ def main() -> int:
             print(f"seed {seed}: {outcome.messages} messages in {outcome.seconds:.0f} s", file=sys.stderr)
             outcomes.append(outcome)
     figures = [asdict(one) | {"growth_bytes": one.growth_bytes} for one in outcomes]
-    title = "What the language server does with random and malformed messages"
+    title = "The language server under random and malformed messages"
     print(write("server_fuzzer", title, machine, page(outcomes), figures, results=options.results))
     leaking = [one.seed for one in outcomes if one.growth_bytes > MOST_GROWTH_BYTES]
     if leaking:

@@ -220,13 +220,14 @@ def main() -> int:
     head = ["state", "asked for", "times", "p50, ms", "p95, ms", "p99, ms", "longest, ms"]
     over = sum(float(row[4]) > GOAL_MS for row in rows)
     body = (
-        f"{table(head, rows)}\n\n{LINES} lines, {tasks} tasks. The goal is {GOAL_MS:.0f} ms at the 95th percentile: "
-        f"missed in {over} of {len(rows)} rows. Hints are asked for 60 lines at a time, as a screen shows them."
+        f"{table(head, rows)}\n\n{LINES} lines, {tasks} tasks. The goal is {GOAL_MS:.0f} ms at the 95th "
+        f"percentile. {over} of {len(rows)} rows miss it. A request for hints covers 60 lines, about one "
+        "screen."
     )
     print(
         write(
             "server_latency",
-            "How long an editor waits for the language server",
+            "Waits of an editor for the language server",
             machine,
             body,
             figures,

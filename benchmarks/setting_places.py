@@ -75,7 +75,7 @@ def main() -> int:
     command = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    command.add_argument("--only", help="a part of the names of scripts to try; the other rows stay")
+    command.add_argument("--only", help="part of the names of the scripts to try; other rows are kept")
     options = command.parse_args()
     cells: list[Cell] = []
     absent: dict[str, str] = {}
@@ -198,7 +198,7 @@ def _write(cells: list[Cell], absent: dict[str, str], *, kept: bool) -> str:
     asked = (__doc__ or "").strip()
     body = f"{asked}\n\n{summary}\n\n{table(('place', *_SETTINGS), rows)}\n"
     if missed:
-        body += "\nNot written, or not all three, with what Skyline says:\n\n"
+        body += "\nNot written, or not all three, with Skyline's message:\n\n"
         body += "".join(f"- {cell.script}, {cell.setting}: {cell.said}\n" for cell in missed)
     if absent:
         body += "\nNot tried, because a package is absent: "

@@ -79,9 +79,10 @@ def main() -> int:
     )
     median = statistics.median(abs(row.error) for row in rows)
     body += (
-        f"\n\nMedian error {median:.2%}, largest {worst:.2%} (the aim is {LARGEST_ERROR:.0%}), with {options.threads} "
-        f"thread(s): kernels take scratch space for each thread, which tracing does not see. CPU only: what a GPU's "
-        "libraries take beside the tensors, and what its allocator keeps in fragments, is in neither figure."
+        f"\n\nMedian error {median:.2%}, largest {worst:.2%} (the goal is {LARGEST_ERROR:.0%}), with "
+        f"{options.threads} thread(s). Kernels allocate scratch space for each thread, which tracing does "
+        "not see. The runs are on a CPU. Neither figure includes the additional memory of a GPU's libraries, "
+        "or the fragments of its allocator."
     )
     figures = [dict(asdict(row), error=row.error) for row in rows]
     print(

@@ -255,7 +255,7 @@ def scored(
     """
     kept = [turns for turns in times if abs(turns[1] / turns[0] - 1) <= tolerance]
     if len(kept) < FEWEST:
-        print(f"{name}: {len(kept)} of {len(times)} rounds were steady, which says nothing", file=sys.stderr)
+        print(f"{name}: {len(kept)} of {len(times)} rounds were steady, which is too few", file=sys.stderr)
         return []
     alone_ms = statistics.median(statistics.mean(turns[:2]) for turns in kept)
     found: list[Row] = []
@@ -284,7 +284,7 @@ def scored(
 def page(rows: Sequence[Row], rounds: int, load: float, tolerance: float = NULL_TOLERANCE) -> str:
     """The figures as Markdown."""
     if not rows:
-        return "The machine was too busy: too few rounds in which the same thing took the same time twice."
+        return "The machine was too busy: in too few rounds, two turns without an exchange took equal time."
     errors = [abs(one.error) for one in rows]
     added = [abs(one.added / one.measured.value - 1) for one in rows]
     nothing = [abs(1 / one.measured.value - 1) for one in rows]
@@ -300,14 +300,14 @@ def page(rows: Sequence[Row], rounds: int, load: float, tolerance: float = NULL_
     )  # fmt: skip
     busy = "" if load < 0.5 else " Other programs ran at the same time."
     return (
-        "Step of two gloo ranks with DistributedDataParallel over the step of the same processes without an exchange: "
-        f"median and range of up to {rounds} rounds of {STEPS} steps each. Prediction: the time that "
-        "`data_parallel=2@RATE` adds to the profile of one process, on top of the step without an exchange; an "
-        "unlimited link takes the rate that was measured on it (*link*). Baselines: all bytes after the step at the "
-        "rate of the link, and no change.\n\n"
-        f"Median absolute error {statistics.median(errors):.1%}, worst {max(errors):.1%}; of bytes after the step "
-        f"{statistics.median(added):.1%} and {max(added):.1%}, of no change {statistics.median(nothing):.1%} and "
-        f"{max(nothing):.1%}. The predicted range meets the measured one in {held} of {len(rows)}. "
+        "Step of two gloo ranks with DistributedDataParallel over the step of the same processes without an "
+        f"exchange: median and range of up to {rounds} rounds of {STEPS} steps each. The prediction is the "
+        "step without an exchange plus the time that `data_parallel=2@RATE` adds to the profile of one "
+        "process. An unlimited link has the rate that was measured on it (*link*). There are two baselines. "
+        "One sends all bytes after the step at the rate of the link. The other predicts no change.\n\nMedian "
+        f"absolute error {statistics.median(errors):.1%}, worst {max(errors):.1%}. Bytes after the step: "
+        f"{statistics.median(added):.1%} and {max(added):.1%}. No change: {statistics.median(nothing):.1%} "
+        f"and {max(nothing):.1%}. The predicted and the measured range overlap in {held} of {len(rows)}. "
         f"Rounds whose null is off by more than {tolerance:.0%} are discarded.{busy}\n\n{table(head, body)}"
     )
 

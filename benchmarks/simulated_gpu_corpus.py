@@ -140,11 +140,13 @@ def main() -> int:
 
 
 _ABOUT = """\
-A GPU that is simulated (`tests/simulated_gpu`): its kernels take a fixed time each, so that no time here says anything
-about a real one, and it lacks some operators (fused cells of LSTMs, transposed convolutions, `DataParallel`). Covered:
-the share of the recorded time of the script's thread that rows stand for; overlapped: the share that stands twice. A
-miss is less than 99 % or more than 1 % of that, a kernel without its launch or its line, or a replay that is off by
-5 %."""
+The GPU is simulated (`tests/simulated_gpu`). Each of its kernels takes a fixed time, so the times do not
+apply to a real GPU. It lacks some operators (fused cells of LSTMs, transposed convolutions, `DataParallel`).
+
+- Covered: the share of the recorded time of the script's thread that rows account for.
+- Overlapped: the share that is counted twice.
+- A miss is a covered share below 99 %, an overlapped share above 1 %, a kernel without its launch or its
+  line, or a replay that is off by 5 %."""
 
 
 def looked_at(script: CorpusScript, places: Places) -> Row:

@@ -78,7 +78,7 @@ def _replay(results: Path) -> list[Claim]:
         Claim("replay, all traces: median error", middle * 100, "%", "≤", 3.0,
               f"{len(replays)} traces, worst step {worst:.2%}"),
         Claim("reading and building a graph, slowest trace", read_and_built_s, "s", "≤", 1.5, "by the clock"),
-        Claim("loader workers 0 to 4, held against a trace with 4", abs(ours) * 100, "%", "≤", 5.0, others),
+        Claim("loader workers 0 to 4, compared with a trace with 4", abs(ours) * 100, "%", "≤", 5.0, others),
     ]  # fmt: skip
 
 
@@ -121,7 +121,7 @@ def _ranks(results: Path) -> list[Claim]:
     null = statistics.median(one["again"] / one["without"] for one in rounds)
     unchanged = statistics.median(one["delayed"] / one["without"] for one in rounds)
     return [
-        Claim("a real delay taken away, predicted over measured", abs(ratio - 1) * 100, "%", "≤", 5.0,
+        Claim("a real delay removed, predicted over measured", abs(ratio - 1) * 100, "%", "≤", 5.0,
               f"ratio {ratio:.3f}, null {null:.3f}, no change {unchanged:.2f}, {len(rounds)} rounds")
     ]  # fmt: skip
 
@@ -132,7 +132,7 @@ def main() -> int:
     )
     parser.add_argument("--traces", type=Path, help="a folder of profiler traces (*.json.gz)")
     parser.add_argument("--hta-python", type=Path, help="an interpreter that has HolisticTraceAnalysis")
-    parser.add_argument("--only-table", action="store_true", help="from the results that are there")
+    parser.add_argument("--only-table", action="store_true", help="make the table from existing results")
     options = parser.parse_args()
     if not options.only_table:
         if options.traces is None:
@@ -149,7 +149,7 @@ def main() -> int:
         for name, words in runs.items():
             subprocess.run([sys.executable, str(HERE / f"simulator_{name}.py"), *words], check=False)
     found = claims(RESULTS)
-    body = table(["claim", "figure", "goal", "holds", "beside it"], [claim.row() for claim in found])
+    body = table(["claim", "figure", "goal", "holds", "remark"], [claim.row() for claim in found])
     pages = "Each figure with its machine and spread: " + ", ".join(
         f"[{name}](simulator_{name}.md)" for name in ("replay", "speed", "memory", "reading", "ranks")
     )

@@ -153,7 +153,7 @@ def main() -> None:
         )
     low, middle, high = quantiles(beside_a_worker(rounds), n=4)
     print(
-        f"small operators beside a busy worker: {middle:.3f} times the CPU time (quartiles {low:.3f}, {high:.3f})"
+        f"with a busy worker, small operators take {middle:.3f} times the CPU time (quartiles {low:.3f}, {high:.3f})"
     )
 
 

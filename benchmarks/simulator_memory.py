@@ -157,13 +157,13 @@ def main() -> int:
             last = now
     head = ["tasks", "with", "held, MB", "resident, MB", "held more by", "resident more by", "made in, ms"]
     body = (
-        f"{table(head, rows)}\n\nGoal: a graph of 1,000,000 tasks, prepared and simulated, within {GOAL_MB} MB."
-        " Each row keeps all that stands above it: one graph and ten changes of it."
+        f"{table(head, rows)}\n\nGoal: a graph of 1,000,000 tasks, prepared and simulated, within {GOAL_MB} "
+        "MB. Each row includes all rows above it: one graph and ten changes of it."
     )
     print(
         write(
             "simulator_memory",
-            "How much memory a graph takes",
+            "Memory of a graph",
             machine,
             body,
             figures,

@@ -252,9 +252,10 @@ def page(measured: Sequence[Round], read: Sequence[Reading]) -> str:
         right = sum(one.straggler == SLOW for one in measured)
         parts.append(
             f"## A delayed rank\n\nRank {SLOW} of {RANKS} sleeps for {DELAY_S * 1e3:.0f} ms in every step; a step "
-            f"takes {delayed:.1f} ms with it and {step:.1f} ms without (medians). The straggler was named right in "
-            f"{right} of {len(measured)} rounds. {len(kept)} rounds count, in which two runs without the delay agree "
-            f"to {NULL_TOLERANCE:.0%} ({exact} to 3 %).\n\n{table(['step of the job', 'ratio'], rows)}"
+            f"takes {delayed:.1f} ms with it and {step:.1f} ms without (medians). The straggler was named "
+            f"correctly in {right} of {len(measured)} rounds. {len(kept)} rounds count. In these, two runs "
+            f"without the delay agree to {NULL_TOLERANCE:.0%} (in {exact} rounds to 3 %)."
+            f"\n\n{table(['step of the job', 'ratio'], rows)}"
         )
     if read:
         rows = [
@@ -274,9 +275,9 @@ def page(measured: Sequence[Round], read: Sequence[Reading]) -> str:
             "simulation error",
         ]
         parts.append(
-            "## Many ranks\n\nCopies of four recorded ranks of a small job, and of one rank of a larger one. Seconds "
-            "of the clock and of processors for the whole command; memory of all of its processes together at the "
-            f"highest (workers of the cluster included, as far as they grew).\n\n{table(head, rows)}"
+            "## Many ranks\n\nCopies of four recorded ranks of a small job, and of one rank of a larger one. "
+            "Wall time and processor time are for the whole command. Memory is the peak of the sum over all "
+            f"its processes, with the growth of the cluster's workers.\n\n{table(head, rows)}"
         )
     return "\n\n".join(parts)
 

@@ -186,9 +186,10 @@ def page(rows: list[Replay]) -> str:
         for row in rows
     ]
     return f"""\
-Steps as marked by the script, else from one batch or optimizer step to the next, else everything (`whole`). Medians
-over the inner steps; `worst step` is over all. The last two columns are what the step comes to when all GPU times, or
-all CPU times and gaps, are halved: 100 % means that the other side bounds it.
+Steps are those marked by the script, otherwise from one batch or optimizer step to the next, otherwise the
+whole trace (`whole`). Figures are medians over the inner steps; `worst step` is over all. The last two
+columns are the length of the step if all GPU times, or all CPU times and gaps, are halved. 100 % means that
+the other side bounds the step.
 
 {table(head, cells)}
 
@@ -203,8 +204,8 @@ def workers_page(measured_ms: float, ways: list[Foretold]) -> str:
     return f"""\
 ## From 0 to {WORKERS} loader workers
 
-`{BEFORE}` with the batches made by workers, against `{AFTER}`: measured {measured_ms:.1f} ms. What passing batches
-between processes costs was measured on another machine (`benchmarks/simulator_loader.py`).
+`{BEFORE}` with the batches made by workers, compared with `{AFTER}`: measured {measured_ms:.1f} ms. The cost
+of passing batches between processes was measured on another machine (`benchmarks/simulator_loader.py`).
 
 {table(("way", "step ms", "error"), cells)}"""
 

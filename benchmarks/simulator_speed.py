@@ -45,8 +45,8 @@ REAL = "kineto_2101_resnet50_workers0.json.gz"
 COMPARED = "hta_v100_resnet50_ddp1.json.gz"
 COMPARED_STEP = 2
 SIZES = (10_000, 100_000, 1_000_000)
-_HOW = """Milliseconds of processor time, of one thread: medians over rounds and quartiles; ratios with the 95 %
-interval of their median. Loading is timed by the clock."""
+_HOW = """Times are ms of processor time of one thread: medians over rounds, with quartiles. Ratios have the
+95 % interval of their median. Loading is measured in wall time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,7 @@ class OtherTool:
 
     def _read(self) -> dict[str, float]:
         assert self._process.stdout is not None
-        told = json.loads(self._process.stdout.readline() or '{"failed": "it ended without a word"}')
+        told = json.loads(self._process.stdout.readline() or '{"failed": "it ended without output"}')
         if "failed" in told:
             raise RuntimeError(str(told["failed"]))
         return told
@@ -268,8 +268,8 @@ def compare(python: Path, trace: Path, rounds: int) -> tuple[str, dict[str, obje
     ]
     text = (
         f"On `{trace.name}`. HolisticTraceAnalysis {other.first['version']} analyses one step, a graph of "
-        f"{other.first['nodes']} nodes (each end of an event is one), and its times stand in all rows; Skyline's "
-        f"graph has {len(single)} tasks for that step and {len(whole)} for all.\n\n"
+        f"{other.first['nodes']} nodes (each end of an event is one). Its times for that step are in all "
+        f"rows. Skyline's graph has {len(single)} tasks for that step and {len(whole)} for all steps.\n\n"
     ) + table(("ms", "Skyline", "HolisticTraceAnalysis", "ratio"), lines)
     return text, {"rows": figures, "spans": spans[:2], "hta": other.first}
 
@@ -336,10 +336,10 @@ def main() -> int:
             "Preparation is done once per structure and shared by all graphs that differ in times.",
             "## Other questions, 100 000 tasks, compiled",
             table(("question", "ms"), [(what, str(times)) for what, times in asked.items()]),
-            "Until the first compiled answer: "
+            "Time to the first compiled answer: "
             + ", ".join(f"{seconds:.1f} s {when}" for when, seconds in fresh.items())
-            + "; smaller work runs as written meanwhile.",
-            "## Beside HolisticTraceAnalysis",
+            + ". Until then, smaller work runs as written.",
+            "## Compared with HolisticTraceAnalysis",
             compared,
         ]
     )

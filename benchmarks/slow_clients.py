@@ -184,13 +184,13 @@ def main() -> int:
             said = process.communicate(timeout=30)[1]
     rows = [_row("no slow client", resting, 0), _row(f"{options.clients} slow clients", took, failed)]
     body = (
-        f"{table(('beside', 'answers', 'median, ms', 'longest, ms', 'failed'), rows)}\n\n"
-        f"{options.seconds:g} s; {crowd.opened} slow connections were opened. At the end the server held {descriptors} "
-        f"descriptors and {threads} threads; it used {cpu_s:.1f} s of processor time."
+        f"{table(('with', 'answers', 'median, ms', 'longest, ms', 'failed'), rows)}\n\n"
+        f"In {options.seconds:g} s, {crowd.opened} slow connections were opened. At the end the server had "
+        f"{descriptors} descriptors and {threads} threads. It used {cpu_s:.1f} s of processor time."
     )
     figures = {"alone_s": resting, "beside_slow_clients_s": took, "failed": failed, "opened": crowd.opened}
     print(
-        write("slow_clients", "Answers beside slow clients", machine, body, figures, results=options.results)
+        write("slow_clients", "Answers during slow requests", machine, body, figures, results=options.results)
     )
     traceback = "Traceback" in said
     if traceback:

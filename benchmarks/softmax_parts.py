@@ -134,7 +134,7 @@ def main() -> None:
         "update, per number",
     ]
     body = (
-        f"Processor time of one thread, the quicker quarter of {asked.rounds} rounds.\n\n{table(head, rows)}"
+        f"Processor time of one thread, the fastest quarter of {asked.rounds} rounds.\n\n{table(head, rows)}"
     )
     figures = [asdict(one) for one in found]
     print(write("softmax_parts", "Parts of an output layer", machine, body, figures, results=asked.results))

@@ -89,7 +89,7 @@ def main() -> None:
         for one in found
     ]  # fmt: skip
     head = ["optimizer", "table", "indices", "dense, µs", "sparse, µs", "predicted / measured"]
-    body = f"One step, {asked.threads} thread(s), the quickest tenth of {asked.rounds} rounds.\n\n{table(head, rows)}"
+    body = f"One step, {asked.threads} thread(s), the fastest tenth of {asked.rounds} rounds.\n\n{table(head, rows)}"
     print(
         write(
             "sparse_steps",

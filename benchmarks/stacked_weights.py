@@ -129,10 +129,11 @@ def page(rows: list[Row], plain: int, with_torch: int) -> str:
     rates = [rate / 1e3 for rate in whole.rates]
     alone = [rate / 1e3 for row in rows for rate in row.rates]
     return (
-        f"{table(head, body)}\n\n{torch.get_num_threads()} threads. All operators together {min(rates):.0f} to "
-        f"{max(rates):.0f} GB/s, alone {min(alone):.0f} to {max(alone):.0f}; in the model "
-        f"{_told(UPDATE_BYTES_PER_US, 1e3)}. A block of its own is mapped from {plain / 1e6:.2f} MB on, from "
-        f"{with_torch / 1e6:.2f} MB in a process that has imported PyTorch; in the model {_told(FREED_BEFORE, 1e6)} MB."
+        f"{table(head, body)}\n\n{torch.get_num_threads()} threads. All operators together: {min(rates):.0f} "
+        f"to {max(rates):.0f} GB/s; alone: {min(alone):.0f} to {max(alone):.0f} GB/s; in the model: "
+        f"{_told(UPDATE_BYTES_PER_US, 1e3)} GB/s. glibc maps a separate block from {plain / 1e6:.2f} MB on. "
+        f"In a process that has imported PyTorch, it does so from {with_torch / 1e6:.2f} MB on. The model "
+        f"has {_told(FREED_BEFORE, 1e6)} MB."
     )
 
 

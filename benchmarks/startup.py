@@ -306,11 +306,11 @@ def page(rows: Sequence[Row]) -> str:
             ]
         )
     return (
-        "Medians, with the least and the largest of the rounds. The goals are for the wall time of a machine without "
-        "other work; the processor time is the least that such a machine needs. A first round, which is not counted, "
-        "fills the caches: of compiled modules and loops, and of the server's answers to `initialize`. A command about "
-        'a profile is "computed" with an empty cache of reports, and "cached" after the same command or after '
-        "`skyline profile`.\n\n"
+        "Medians of the rounds, with the minimum and the maximum. The goals are for the wall time of a "
+        "machine without other work. The processor time is the minimum for such a machine. A first round is "
+        "not counted. It fills the caches of compiled modules and loops, and of the server's answers to "
+        '`initialize`. A command about a profile is "computed" with an empty cache of reports, and "cached" '
+        "after the same command or after `skyline profile`.\n\n"
         f"{table(head, cells)}"
     )
 

@@ -246,10 +246,10 @@ def body(curves: Sequence[Curve]) -> str:
         if one.failed:
             parts.append(f"{one.failed} points failed and are left out.")
     parts.append(
-        "Times are those of `skyline sweep --gpu cpu`, answered before the measurement. Values that ran for it count "
-        "in no error; they are measured again, which shows the noise of the machine. The shape is the curve of the "
-        "other values divided by its geometric mean; its error is the median over them. The line is straight between "
-        "the runs, in logarithms."
+        "The predicted times are those of `skyline sweep --gpu cpu`, made before the measurement. Values "
+        "that ran for the prediction are not part of the errors. They are measured again to show the noise "
+        "of the machine. The shape is the curve of the other values divided by its geometric mean; its error "
+        "is the median over these values. The line is straight between the runs, in logarithms."
     )
     return "\n\n".join(parts)
 

@@ -36,12 +36,13 @@ _TOO_MANY = 3.0
 """A run stops at this multiple of the fewest samples so far, because its rate is then not the best."""
 _MOST_STEPS = 1500
 """A third of the steps that the first rate may take, at the script's own batch size."""
-_EXPLAINED = """Samples to a target loss on fixed data, relative to the script's own batch size: measured (median of the
-seeds at the best learning rate, in brackets their range), and by the law with the noise scale that `skyline estimate`
-measured in a run of the unchanged script (in brackets its range). Its average over the progress of the training was
-introduced with these results in view, except those of markov_transformer; the last measurement alone had a median
-error of 25 % where unchanged samples had 27 % (8 rows). *unchanged*: samples do not depend on the batch; *equal
-steps*: samples grow with the batch. Data are synthetic, drawn afresh for each batch."""
+_EXPLAINED = """Samples to a target loss on fixed data, relative to the script's own batch size. *measured*:
+the median of the seeds at the best learning rate, with their range in brackets. *law*: from the noise scale
+that `skyline estimate` measured in a run of the unchanged script, with its range in brackets. The noise scale
+is averaged over the progress of the training. This average was introduced after these results were seen,
+except those of markov_transformer. The last measurement alone had a median error of 25 %, and unchanged
+samples had 27 % (8 rows). *unchanged*: samples do not depend on the batch. *equal steps*: samples are
+proportional to the batch. Data are synthetic and random in each batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,11 +207,11 @@ def _write(
     said = [
         _EXPLAINED,
         table(head, [*lines, middle]),
-        f"Trainings took {cpu_s:.0f} s of processor time; counts of samples do not depend on the load of the machine."
-        + (f" Not run: {', '.join(left)}." if left else ""),
+        f"Trainings took {cpu_s:.0f} s of processor time. The number of samples does not depend on the "
+        "machine's load." + (f" Not run: {', '.join(left)}." if left else ""),
     ]
     figures = {"rows": [asdict(one) for one in rows], "points": points, "asked": list(names)}
-    title = "Samples to a loss by batch size, against trainings"
+    title = "Samples to a loss by batch size, compared with trainings"
     sys.stdout.write(write("time_to_loss", title, machine, "\n\n".join(said), figures))
 
 

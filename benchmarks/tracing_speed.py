@@ -164,10 +164,11 @@ def page(rows: dict[str, list[Run]], imports: list[float]) -> str:
     ]  # fmt: skip
     loading = statistics.median(one.loading_s for runs in rows.values() for one in runs)
     return (
-        f"{table(head, cells)}\n\nMedians of {len(next(iter(rows.values())))} runs, with the least and the most. "
+        f"{table(head, cells)}\n\nMedians of {len(next(iter(rows.values())))} runs, with the minimum and the "
+        "maximum. "
         f"Subtracted from the processor time: {imported:.2f} s to import PyTorch. "
-        f"Not included: {loading:.2f} s to import Skyline and its predictors, once a process. "
-        "The peak is that of the script's process; importing PyTorch is included in it."
+        f"Not included: {loading:.2f} s to import Skyline and its predictors, once per process. "
+        "The peak is that of the script's process, and includes the import of PyTorch."
     )
 
 
@@ -194,7 +195,7 @@ def main() -> int:
         "imports_s": imports,
         "runs": {name: [asdict(one) for one in runs] for name, runs in rows.items()},
     }
-    title = "How long a prediction for a GPU takes"
+    title = "Time of a prediction for a GPU"
     print(write("tracing_speed", title, machine, page(rows, imports), figures, results=options.results))
     return 0
 

@@ -342,8 +342,8 @@ def page(results: list[ScriptResult]) -> str:
         if scored.strategy == "tune" and scored.quality >= GOAL and scored.cost <= SHARE + 0.005
     ]
     goal = (
-        f"Goal: at least {GOAL:.0%} of the best found, in at most {SHARE:.0%} of the seconds: reached on "
-        f"{len(reached)} of {len(results)} scripts."
+        f"Goal: at least {GOAL:.0%} of the best result, in at most {SHARE:.0%} of the seconds. It is reached "
+        f"on {len(reached)} of {len(results)} scripts."
     )
     return f"{goal}\n\n{table(head, lines)}\n\n{table(about, scripts)}\n\n{(__doc__ or '').strip()}\n"
 

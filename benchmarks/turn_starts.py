@@ -127,8 +127,8 @@ def main() -> int:
         for row in found
     ]
     text = (
-        f"{table(head, lines)}\n\nMedian iteration by the time since its turn began, over that of the second half of "
-        f"the turns. {options.rounds} turns of about {_TURN_MS:g} ms each."
+        f"{table(head, lines)}\n\nMedian iteration by the time since its turn began, relative to the median "
+        f"of the second half of the turns. {options.rounds} turns of about {_TURN_MS:g} ms each."
     )
     print(
         write(

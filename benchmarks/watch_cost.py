@@ -149,10 +149,10 @@ def page(costs: list[Cost], share: float) -> str:
     ]
     return (
         f"{table(head, rows)}\n\nProcessor time on one thread; medians over blocks with 95 % bootstrap intervals. "
-        f"Share of the time for statistics: {share:.1%}. Below or above 1 % is a verdict if the whole interval is "
-        "there and the null's interval is within 1 ±1 %; else the measurement is inconclusive. The hooks' own account "
-        "contains statistics, records and an estimate of 15 µs per iteration. The watcher's processor time "
-        "contains its start, and is spent in a process of its own."
+        f"Share of the time for statistics: {share:.1%}. The verdict is below or above 1 % if the whole "
+        "interval is there and the null's interval is within 1 ±1 %. Otherwise the measurement is "
+        "inconclusive. The hooks' own account includes statistics, records and an estimate of 15 µs per "
+        "iteration. The watcher runs in a separate process. Its processor time includes its start."
     )
 
 

@@ -204,12 +204,13 @@ def page(outcomes: list[Outcome], *, busy: bool) -> str:
     parts = [
         table(head, rows),
         (
-            "A stream is made by hand; a training runs for real, with its hooks, under the usual thresholds. "
-            f"Records come every {_EVERY_S:g} s and statistics may take {_SHARE * 100:g} % of the time, since the "
-            "trainings last seconds. Trainings without a rule's problem are all others, those with other problems "
-            "included. *Loss alone* is the baseline, over the same cases: an alarm if the loss is not finite or "
-            f"above {LossThreshold().highest:g}. It counts as found whichever problem it was, though "
-            "it names none. Without any rule, none is found and all is silent."
+            "A stream is made by hand. A training is a real run with hooks and the usual thresholds. Records "
+            f"come every {_EVERY_S:g} s, and statistics may take {_SHARE * 100:g} % of the time, because the "
+            "trainings last seconds. All other trainings count as trainings without the rule's problem, also "
+            "those with other problems. *Loss alone* is the baseline on the same cases: an alarm if the loss "
+            f"is not finite or above {LossThreshold().highest:g}. Its alarm counts as found for every "
+            "problem, although it does not name the problem. Without any rule, no problem is found and there "
+            "is no alarm."
         ),
         f"No training shows the problem of: {', '.join(without)}." if without else "",
         "Wrong:\n\n" + "\n".join(mistakes) if mistakes else "No rule was wrong.",

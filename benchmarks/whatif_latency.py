@@ -61,7 +61,7 @@ def measured(script: Path, gpu: str) -> Latency:
 
     def took_ms(*chosen: str) -> float:
         question = Question(choices=tuple(map(Choice, chosen)))
-        estimate(analysis, question)  # what is prepared once per profile is prepared
+        estimate(analysis, question)  # prepares the data that each profile needs once
         samples: list[float] = []
         for _ in range(REPEATS):
             began = time.perf_counter()
@@ -127,7 +127,7 @@ def main() -> int:
             for row in rows
         ],
     )
-    bars = f"Bars: {TOGGLE_MS:.0f} ms for a toggle, {SEARCH_S:.0f} s for the search. Medians of {REPEATS} answers each."
+    bars = f"Goals: {TOGGLE_MS:.0f} ms for a toggle, {SEARCH_S:.0f} s for the search. Medians of {REPEATS} answers."
     print(write("whatif_latency", "Time to an answer", machine, f"{body}\n\n{bars}", [asdict(row) for row in rows],
                 results=options.results))  # fmt: skip
     return 0

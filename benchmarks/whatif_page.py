@@ -43,19 +43,20 @@ def page(found: Found, names: Iterable[str], gpu: str, backwards: int) -> str:
     trained = sum(bool(row.get("trains")) for rows in found.values() for row in rows)
     return (
         f"{table(head, lines)}\n\n"
-        f"{len(found)} scripts; {written} rewritten copies; {ran} of them were run, of which {trained} train as "
-        "they should. A what-if is "
-        f"counted once a script: as found on this machine (`CPU`), or else for an {gpu} by shape tracing (`GPU`). "
-        "`model-only` predictions were never held against a measurement. "
-        f"`trains the same`: the first {backwards} losses of the rewritten script, run on this machine with the same "
-        "seeds, are those of the script unchanged within 0.1 % (exact) or 5 % (numerics), or finite (convergence). "
+        f"{len(found)} scripts; {written} rewritten copies; {ran} of them were run, of which {trained} train "
+        "as expected. A what-if is counted once per script: on this machine (`CPU`) if it applies there, "
+        f"otherwise for an {gpu} by shape tracing (`GPU`). `model-only` predictions were never compared with "
+        f"a measurement. `trains the same` compares the first {backwards} losses of the rewritten and the "
+        "unchanged script, run on this machine with the same seeds. They must agree within 0.1 % (exact) or "
+        "5 % (numerics), or be finite (convergence). "
         f"{_in_double(found)}"
-        "Dropout is off in both: some changes draw its random numbers otherwise. What only a GPU carries out is run "
-        "here to see that the file still runs and trains, not that the GPU's path does.\n\n"
+        "Dropout is off in both, because some changes draw its random numbers in another order. Changes for "
+        "GPUs also run here. This shows that the file still runs and trains, but does not test the GPU's "
+        "path.\n\n"
         "## Script by script\n\n✓ rewritten and trains the same · ✗ rewritten and does not · w rewritten and not "
         "run · r refused\n\n"
         f"{table(['what-if', *numbers.values()], marks)}\n\n{listed}\n\n"
-        f"## Why rewrites were refused\n\n{table(['what-if', 'script', 'reason'], _reasons(by_name))}\n"
+        f"## Reasons of refusals\n\n{table(['what-if', 'script', 'reason'], _reasons(by_name))}\n"
     )
 
 
@@ -89,8 +90,9 @@ def _in_double(found: Found) -> str:
     if not tried:
         return ""
     return (
-        "What is exact and further away was run again in float64 on both sides, and counts as the same where the "
-        f"losses agree there within 1e-6: then rounding is all that differs. Those are {', '.join(tried)}. "
+        "Exact changes with a larger difference were run again in float64 on both sides. They count as the "
+        "same if their losses agree there within 1e-6, because then they differ only by rounding. These are "
+        f"{', '.join(tried)}. "
     )
 
 

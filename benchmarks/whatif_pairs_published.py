@@ -250,14 +250,13 @@ def page(pairs: Sequence[Pair], refused: Sequence[Refused]) -> str:
         f"- {why}: {len(names)} ({', '.join(sorted(set(names))[:6])})" for why, names in reasons.items()
     )
     return (
-        f"{len(pairs)} pairs. The figure is the time of a sample with the change over that without. `error` is the "
-        "mean of the absolute relative error of that ratio, `p90` is exceeded by one in ten, `bias` is the median. "
-        f"`right sign` counts measured effects beyond {_CLEAR:.0%}. `inside` counts measured ratios inside the "
-        "predicted range, `width` is half of that range relative to the ratio (median); both as modelled. "
-        "`no change`, `roofline` "
-        "(operators "
-        "of both sides) and `apart` (both sides predicted by themselves, which needs the changed program) are mean "
-        "errors of other answers. Calls that a stored program counts together are put in order by the sizes of their "
+        f"{len(pairs)} pairs. The figure is the time of a sample with the change over the time without it. "
+        "`error` is the mean absolute relative error of that ratio, `p90` is exceeded by one in ten, and "
+        f"`bias` is the median. `right sign` counts measured effects above {_CLEAR:.0%}. `inside` counts "
+        "measured ratios inside the predicted range, and `width` is half of that range relative to the ratio "
+        "(median). Both are as modelled. Three columns are mean errors of other answers: `no change`, "
+        "`roofline` (operators of both sides), and `apart` (both sides predicted separately, which needs the "
+        "changed program). Calls that a stored program counts together are ordered by the sizes of their "
         "tensors.\n\n"
         f"{table(head, rows)}\n\n## Containment on families that set nothing\n\n"
         "Half of the model families, by a hash of their names, stretch the range of each what-if (split conformal "

@@ -101,7 +101,7 @@ class Task:
                 plain = self.plain()
                 return {
                     "trains": False,
-                    "why": "no losses" if plain else "the script as it stands gives no losses",
+                    "why": "no losses" if plain else "the unchanged script gives no losses",
                 }
             within = furthest <= TOLERANCE.get(semantics, math.inf)
             row: Row = {
@@ -354,12 +354,12 @@ def main() -> int:
     parser.add_argument("--interpreter", default=sys.executable, help="the Python that runs the scripts")
     parser.add_argument("--scratch", type=Path, default=Path(tempfile.gettempdir(), "skyline-corpus"))
     parser.add_argument("--mirror", type=Path, help="a folder of bare clones")
-    parser.add_argument("--limit", type=float, default=1200.0, help="seconds for one script in all")
-    parser.add_argument("--enough", type=int, default=99, help="scripts on which a rewrite is run at most")
-    parser.add_argument("--again", action="store_true", help="do what was done before anew")
-    parser.add_argument("--only", nargs="*", default=[], help="what-ifs; the rows of all others stay")
+    parser.add_argument("--limit", type=float, default=1200.0, help="seconds for one script in total")
+    parser.add_argument("--enough", type=int, default=99, help="largest number of scripts per rewrite")
+    parser.add_argument("--again", action="store_true", help="repeat the named scripts")
+    parser.add_argument("--only", nargs="*", default=[], help="what-ifs to run; the rows of others are kept")
     parser.add_argument(
-        "--where", choices=("measured", "predicted"), help="on this machine, or for a GPU alone"
+        "--where", choices=("measured", "predicted"), help="only on this machine, or only for a GPU"
     )
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--task", help=argparse.SUPPRESS)

@@ -43,9 +43,9 @@ USES = {
 }
 """The share of each loop that is split over threads, and the share of other work close to split operators."""
 _NOTE = """\
-Mean absolute error {:.0f} %, median {:.0f} %; {:.0f} % on average where others had less than a quarter of a core. \
-`alone` is the loop without loading, `others` how much of a core other programs had meanwhile: where that is much, a \
-thread that wakes up may wait for one of theirs.\
+Mean absolute error {:.0f} %, median {:.0f} %; mean {:.0f} % if other programs used less than a quarter of \
+a core. `alone` is the loop without loading. `others` is the share of a core that other programs used. If it \
+is large, a thread that wakes up may wait for a thread of another program.\
 """
 
 

@@ -1,4 +1,4 @@
-"""The benchmarks are scripts in one folder; tests import their modules the way they import each other."""
+"""Lets the tests import the benchmarks, which are scripts in one folder, by their names."""
 
 from __future__ import annotations
 

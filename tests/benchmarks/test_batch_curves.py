@@ -1,4 +1,4 @@
-"""Which batch sizes are held out, and what the page says of them."""
+"""The choice of held-out batch sizes, and their page."""
 
 from __future__ import annotations
 

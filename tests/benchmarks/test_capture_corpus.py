@@ -1,4 +1,4 @@
-"""The corpus of public training scripts: its list, its checkouts and data, and what its page says."""
+"""The corpus of public training scripts: its list, its checkouts, its data and its page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The floor of convolutions: what one factor between two GPUs leaves."""
+"""The floor of convolutions: the error that remains after one factor between two GPUs."""
 
 from __future__ import annotations
 

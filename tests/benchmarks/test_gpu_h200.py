@@ -1,4 +1,4 @@
-"""Recordings of a real GPU hold what every recording must, and are read and answered as they were taken."""
+"""Recordings of a real GPU pass the checks of every recording, and are still read and answered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ten minutes on a GPU, tried without one and on the simulated one."""
+"""The ten-minute check of a GPU, without a GPU and on the simulated GPU."""
 
 from __future__ import annotations
 

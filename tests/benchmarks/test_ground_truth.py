@@ -1,4 +1,4 @@
-"""The whole of it for one small model, for real."""
+"""A real run of the ground truth for one small model."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""A measurement that was stopped goes on where it was, and does again what was disturbed."""
+"""A stopped measurement continues, and repeats disturbed rows."""
 
 from __future__ import annotations
 

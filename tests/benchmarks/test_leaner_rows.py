@@ -1,4 +1,4 @@
-"""Forms by hand of the table of leaner models compute what the plain forms do."""
+"""The changes by hand in the table of leaner models compute the same as the unchanged forms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Published scaling from one GPU to eight: the reading of tables, and the law in closed form against the planner."""
+"""Published scaling from one GPU to eight: reading of tables, and the closed form of the law."""
 
 from __future__ import annotations
 

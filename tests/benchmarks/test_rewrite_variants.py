@@ -1,4 +1,4 @@
-"""A few made-up scripts under every rewrite, and that the checks find what they look for."""
+"""Every rewrite on a few generated scripts, and the errors that the checks must detect."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def test_scripts_are_those_of_their_numbers_and_compile() -> None:
         ("        b = 1", "    b = 1", "another block"),
         ("a = torch", "a_ = torch", "tokens"),
         ("c = g(2)", "c = g(d); d = 2", "bound on line"),
-        ("import torch\nfrom", "import torch\r\nfrom", "line ends by"),
-        ("c = g(2)\n", "c = g(2)", "ends in another way"),
-        ("b = 1\n", "b = 1 \n", "ends with blanks"),
-        ("  # why", "\n        # why", "stood behind code"),
+        ("import torch\nfrom", "import torch\r\nfrom", "new kind of line end"),
+        ("c = g(2)\n", "c = g(2)", "end of the last line changed"),
+        ("b = 1\n", "b = 1 \n", "blanks at the end"),
+        ("  # why", "\n        # why", "no longer on a line with code"),
         ("  # why", "", "its code is not"),
-        ("  # why", "\n        z = 2  # why", "no longer behind"),
+        ("  # why", "\n        z = 2  # why", "no longer follows"),
         ("  # why", "; z = 2  # why", ""),
         ("return a", "return a, z", "nothing binds"),
         ("        b = 1", "        b = 1; torch = 2", "looked up"),
@@ -89,14 +89,14 @@ def test_what_an_edit_does_to_the_rest_is_noticed(old: str, new: str, said: str)
 
 
 def alike(one: str, other: str) -> int:
-    """Length of the longest common beginning of two texts, in characters."""
+    """The length of the longest common beginning of two texts, in characters."""
     return next(
         (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
     )
 
 
 def smallest(source: SourceText, after: str):
-    """One edit from what two texts begin with alike to what they end with alike."""
+    """One edit between the common beginning and the common end of two texts."""
     first = alike(source.text, after)
     last = alike(source.text[first:][::-1], after[first:][::-1])
     place = source.span(first, len(source.text) - last)

@@ -1,4 +1,4 @@
-"""Traffic of layers in sub-batches, worked out by hand."""
+"""Traffic of layers in sub-batches, compared with values computed by hand."""
 
 from __future__ import annotations
 

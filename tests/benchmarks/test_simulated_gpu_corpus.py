@@ -1,4 +1,4 @@
-"""Public scripts on the simulated GPU: fetched, run as they are, held to what a recording of a real GPU must hold."""
+"""Public scripts on the simulated GPU: fetched, run unmodified, and checked like recordings of a real GPU."""
 
 from __future__ import annotations
 

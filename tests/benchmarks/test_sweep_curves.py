@@ -1,4 +1,4 @@
-"""Errors of a curve are those of values that were answered before they were measured, and of no others."""
+"""The errors of a curve use only values that were predicted before they were measured."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _point(value: float, told_ms: float, measured_ms: float, *, ran: bool) -> An
 
 
 def _curve() -> Any:
-    """Three values ran, and their second measurement is 2 % lower; of the others one is off by a tenth."""
+    """Three values ran; their second measurement is 2 % lower. One of the other values is off by 10 %."""
     from sweep_curves import Curve
 
     points = (

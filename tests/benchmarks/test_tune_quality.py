@@ -24,7 +24,7 @@ def about(value: float) -> Interval:
 
 
 class Two:
-    """A simulation that expects most of both changes together."""
+    """A simulation that predicts the largest gain for both changes together."""
 
     def __init__(self) -> None:
         self.singles = {A: about(1.5), B: about(1.1)}

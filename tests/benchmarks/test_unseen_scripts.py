@@ -1,4 +1,4 @@
-"""Scripts that set nothing: a list that is still to be measured overlaps nothing that any figure rests on."""
+"""Scripts that set no constant: a list that is not measured yet has no script that any figure uses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page about what-ifs on public scripts counts what was found, written, refused, and what trains."""
+"""The page about what-ifs on public scripts counts found, written, refused and trained rewrites."""
 
 from __future__ import annotations
 
