@@ -35,7 +35,7 @@ from skyline.trace.facts import (
 from skyline.trace.profile import CAPTURE_SCHEMA, Profile, SourceFile
 from skyline.trace.record import BareTimes, CodeLine
 from skyline.trace.tensor_values import TensorValues
-from skyline.trace.trial import LayerTrials, ProductTrial, Trial
+from skyline.trace.trial import FailedTrial, LayerTrials, ProductTrial, Trial
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +185,7 @@ def assemble(
     trials: tuple[Trial, ...] = (),
     products: tuple[ProductTrial, ...] = (),
     layers: LayerTrials | None = None,
+    failed: tuple[FailedTrial, ...] = (),
     *,
     first: bool = False,
 ) -> Profile:
@@ -192,6 +193,7 @@ def assemble(
     profile = replace(
         _assembled(run),
         trials=trials,
+        failed_trials=failed,
         product_trials=products,
         split_trials=layers.split if layers else (),
         kronecker_trials=layers.kronecker if layers else (),

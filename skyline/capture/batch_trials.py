@@ -158,6 +158,8 @@ class _OtherSizes:
         self.trials: list[Trial] = []
         self.held: dict[int, HeldRun] = {}
         self.any_ran = False
+        self._ignored = False
+        """True if a run did not follow the batch size that was set."""
         self.started: list[int] = []
         self.own_rows: list[StepRow] = []
         """Iterations of the unchanged script in these turns."""
@@ -311,6 +313,9 @@ class _OtherSizes:
 
     def _warmed_up(self, size: int, one: HeldRun) -> bool | None:
         """True if a run at this size warmed up, False (with a note) if not, None if its batch has another size."""
+        if self._ignored:
+            one.close()
+            return None
         expected_s = self._costs.until_turns_s(size)
         rounds_s = self._rounds_s([*self.started, size], _LEAST_ROUNDS)
         enough = len(self.started) >= _SIZES_OF_A_CURVE
@@ -337,7 +342,8 @@ class _OtherSizes:
             before, loader = self._run.facts, self._run.in_force.loader
             self.any_ran = True
             self._slower_turns = max(1.0, one.typical_ms / 1e3 / max(self._costs.iteration_s(size), 1e-6))
-            return followed_by(self._way, self._own_size, size, before, loader, one.ready.facts) or None
+            self._ignored = not followed_by(self._way, self._own_size, size, before, loader, one.ready.facts)
+            return None if self._ignored else True
         one.close()
         self.notes.append(f"Batch size {size} was skipped: {reason}.")
         return False

@@ -19,10 +19,11 @@ from skyline.capture.held_run import WARMS_AGAIN_MS, HeldRun, typical_ms
 from skyline.capture.recording import record_lightly
 from skyline.capture.trial_budget import TrialBudget
 from skyline.capture.turns import Expendable, Round, Turn, in_turns, trial, undisturbed, widened
+from skyline.errors import ScriptFailed, SkylineError
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import Environment
 from skyline.trace.record import BareTimes, Phase, Record, RecordKind, Trace
-from skyline.trace.trial import PRODUCTS, UNCHANGED, Choices, OpTiming, Trial
+from skyline.trace.trial import PRODUCTS, UNCHANGED, Choices, FailedTrial, OpTiming, ProductTrial, Trial
 
 _LEAST_BARE = 0.3
 """At least this share of a record's duration is the operator's; the rest may be overhead of the recording."""
@@ -235,14 +236,23 @@ def configs_harmless(run: ScriptRun) -> bool:
     return alone and _COMPILED not in run.facts.styles
 
 
-def config_trials(held: HeldRun, run: ScriptRun, budget: TrialBudget) -> tuple[Trial, ...]:
+@dataclass(frozen=True, slots=True)
+class ConfigTrials:
+    """Trials of other configs. ``products`` are tried if whole iterations cannot be."""
+
+    trials: tuple[Trial, ...] = ()
+    products: tuple[ProductTrial, ...] = ()
+    failed: tuple[FailedTrial, ...] = ()
+
+
+def config_trials(held: HeldRun, run: ScriptRun, budget: TrialBudget) -> ConfigTrials:
     """Trials of the unchanged script, then of the configs that could be measured; empty if none could.
 
-    ``held`` is a run of the unchanged script. Formats in which the script fails are left out.
+    ``held`` is a run of the unchanged script. Number formats in which the script raises an exception are failed trials.
     """
     found = _plan_within(run, _configs(run), budget.left_s)
     if found is None:
-        return ()
+        return ConfigTrials()
     most_s, plan, configs = found
     base, *variants = _turns(held, configs, run, plan)
     first, *others = _expendable([base, *variants])
@@ -251,7 +261,17 @@ def config_trials(held: HeldRun, run: ScriptRun, budget: TrialBudget) -> tuple[T
     rounds = in_turns(first, others, rounds=plan.rounds, deadline=deadline, wakes=False)
     found = [base.trial(rounds, None), *(one.trial(rounds, number) for number, one in enumerate(variants))]
     recorded = tuple(one for one in found if one.operators)
-    return recorded if len(recorded) > 1 and recorded[0].choices == UNCHANGED else ()
+    enough = len(recorded) > 1 and recorded[0].choices == UNCHANGED
+    return ConfigTrials(recorded if enough else (), failed=_raised(first.failed))
+
+
+def _raised(failed: Mapping[str, SkylineError]) -> tuple[FailedTrial, ...]:
+    """The number formats in which the script raised an exception; a run that took too long shows nothing."""
+    return tuple(
+        FailedTrial(Choices(number_format=number_format), error.message, error.file, error.line)
+        for number_format, error in failed.items()
+        if number_format and isinstance(error, ScriptFailed) and error.file
+    )
 
 
 def config_trials_elsewhere(
@@ -304,7 +324,7 @@ def _turns(held: HeldRun, configs: Sequence[Choices], run: ScriptRun, plan: _Pla
 
 def _expendable(turns: Sequence[_ConfigTurns]) -> list[Expendable]:
     """The turns, such that turns in one number format fail together; the next one in another restarts the script."""
-    failed: set[str] = set()
+    failed: dict[str, SkylineError] = {}
     return [Expendable(one, one.choices.number_format, failed) for one in turns]
 
 

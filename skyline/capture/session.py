@@ -25,6 +25,7 @@ from skyline.capture.bare import (
 from skyline.capture.batch_trials import BatchTrials, measure_batch_sizes, ways
 from skyline.capture.child_process import ChildProcess, ScriptEnded
 from skyline.capture.config_trials import (
+    ConfigTrials,
     config_trials,
     config_trials_elsewhere,
     configs_harmless,
@@ -54,7 +55,7 @@ from skyline.trace.facts import MachineLoad, PowerFact
 from skyline.trace.profile import Profile
 from skyline.trace.record import BareTimes
 from skyline.trace.tensor_values import TensorValues
-from skyline.trace.trial import LayerTrials, ProductTrial, Trial, joined
+from skyline.trace.trial import FailedTrial, LayerTrials, joined
 from skyline.units import plural
 
 _QUICK_MS = 8.0
@@ -197,10 +198,16 @@ class CaptureSession:
                 show("curve's", lambda: assemble(with_notes(sizes.run), joined(sizes.trials)))
             stage = "try layers with smaller factors"
             layers = late.to(stage, lambda: layers_of_run(held, sizes.run, budget), LayerTrials())
-            configs, products = self._with_other_configs(held, sizes, budget, late)
+            configs = self._with_other_configs(held, sizes, budget, late)
             stage = f"{stage} on another number of threads"
             layers = late.to(stage, lambda: layers_on_threads(held, sizes.run, layers, budget), layers)
-            return assemble(with_notes(sizes.run), joined((*sizes.trials, *configs)), products, layers)
+            return assemble(
+                with_notes(sizes.run),
+                joined((*sizes.trials, *configs.trials)),
+                configs.products,
+                layers,
+                configs.failed,
+            )
 
     @staticmethod
     def _tries_configs(run: ScriptRun, budget: TrialBudget) -> bool:
@@ -208,23 +215,25 @@ class CaptureSession:
 
     def _with_other_configs(
         self, held: HeldRun, sizes: BatchTrials, budget: TrialBudget, late: StageFailures
-    ) -> tuple[tuple[Trial, ...], tuple[ProductTrial, ...]]:
+    ) -> ConfigTrials:
         """Trials of other threads and number formats, or of single products if whole iterations cannot be tried.
 
         They come last: the allocator may keep the memory they use, and place later blocks differently.
         """
         run = sizes.run
+        failed: tuple[FailedTrial, ...] = ()
         self._launcher.say("try", "trying other threads and number formats", 0.95)
         if configs_harmless(run):
             stage = "try other threads and number formats"
-            own = late.to(stage, lambda: config_trials(held, run, budget), ())
-            if own:
+            own = late.to(stage, lambda: config_trials(held, run, budget), ConfigTrials())
+            if own.trials:
                 elsewhere = late.to(
                     f"{stage} at other batch sizes",
-                    lambda: config_trials_elsewhere(held, sizes.held, run, own, budget),
+                    lambda: config_trials_elsewhere(held, sizes.held, run, own.trials, budget),
                     (),
                 )
-                return (*own, *elsewhere), ()
+                return replace(own, trials=(*own.trials, *elsewhere))
+            failed = own.failed
         recording, environment = run.recording, run.facts.environment
         products = late.to(
             "try products in other number formats",
@@ -233,7 +242,7 @@ class CaptureSession:
             ),
             (),
         )
-        return (), products
+        return ConfigTrials(products=products, failed=failed)
 
     def _measure_base(self, held: HeldRun, knobs: KnobSearch) -> _Base:
         """The minimum for a profile: a few timed and a few recorded iterations."""

@@ -60,7 +60,8 @@ class Expendable:
 
     run: TakesTurns
     key: str = ""
-    failed: set[str] = field(default_factory=set[str])
+    failed: dict[str, SkylineError] = field(default_factory=dict[str, SkylineError])
+    """The first failure by key."""
 
     def turn(self) -> Turn | None:
         """The turn of the run; None from its first failure on."""
@@ -70,8 +71,8 @@ class Expendable:
             return self.run.turn()
         except Cancelled:
             raise
-        except SkylineError:
-            self.failed.add(self.key)
+        except SkylineError as error:
+            self.failed[self.key] = error
             return None
 
 

@@ -37,7 +37,7 @@ from skyline.trace.facts import (
 from skyline.trace.observed_training import ObservedTraining, TrainingGoal
 from skyline.trace.record import BareTimes, CodeLine, Trace
 from skyline.trace.tensor_values import TensorValues
-from skyline.trace.trial import KroneckerTrial, ProductTrial, SplitTrial, Trial
+from skyline.trace.trial import FailedTrial, KroneckerTrial, ProductTrial, SplitTrial, Trial
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +103,8 @@ class Profile:
     batch_size: int | None
     trials: tuple[Trial, ...] = ()
     """Variants of the script, each measured in turns with it: other batch sizes, threads and number formats."""
+    failed_trials: tuple[FailedTrial, ...] = ()
+    """Variants in which the script raised an exception; they have no times."""
     optimizers: tuple[OptimizerFact, ...] = ()
     loaders: tuple[LoaderFact, ...] = ()
     loop_line: CodeLine | None = None

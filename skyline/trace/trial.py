@@ -77,6 +77,21 @@ class Trial:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class FailedTrial:
+    """A variant of the script that raised an exception, and its message. ``file`` is empty if the line is not known."""
+
+    choices: Choices
+    message: str
+    file: str = ""
+    line: int = 0
+
+
+def failed_in(trials: Iterable[FailedTrial], number_format: str) -> FailedTrial | None:
+    """The trial that failed under autocast to a number format. None without one."""
+    return next((one for one in trials if one.choices.number_format == number_format), None)
+
+
 def joined(trials: Iterable[Trial]) -> tuple[Trial, ...]:
     """The trials, with trials of the same variant joined."""
     found: dict[Choices, Trial] = {}

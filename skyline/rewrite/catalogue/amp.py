@@ -33,6 +33,7 @@ from skyline.source.arguments import qualified_name
 from skyline.source.origin import Value
 from skyline.source.program import Module
 from skyline.source.text import TextEdit, dotted, last_name, names_in, text_of
+from skyline.trace.trial import failed_in
 
 
 def device_type(context: RewriteContext, region: Region, within: Iteration, at: ast.AST) -> Usable:
@@ -148,6 +149,7 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
     precision = _VALUES.get(value.lower())
     if precision is None:
         raise RewriteRefused(f"{value!r} is not a number format for amp", hint="Give bf16 or fp16.")
+    _check_trial(context, precision)
     owner = framework(context)
     if owner is not None:
         return _switched(context, owner, precision)
@@ -159,6 +161,15 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
         # Without a second step, the changed text is not read again.
         return _under_autocast(context, precision)
     return context.in_turn((partial(_under_autocast, precision=precision), kept_in_full))
+
+
+def _check_trial(context: RewriteContext, precision: Precision) -> None:
+    """Refuses if the script raised an exception when it was tried under this autocast."""
+    failed = failed_in(context.profile.failed_trials, _DTYPES[precision].rpartition(".")[2])
+    if failed is not None and context.as_profiled():
+        message = f"Tried under autocast, the script raised {failed.message}"
+        hint = "Keep the tensor of that line in float32, as with .float(), and profile again."
+        raise RewriteRefused(message, file=failed.file, line=failed.line, hint=hint)
 
 
 def _sites(context: RewriteContext, within: Iteration, precision: Precision) -> tuple[ForwardSite, ...]:

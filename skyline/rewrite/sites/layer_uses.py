@@ -41,7 +41,56 @@ def check_replaceable(
             _check_part(module, node, names, kind)
         elif node.attr in names and isinstance(node.ctx, ast.Load):
             _check_read(module, node)
+    for module, call in context.program.nodes_of(ast.Call):
+        _check_class_test(module, call, kind)
     _check_texts(context, names)
+
+
+def _check_class_test(module: Module, call: ast.Call, kind: str) -> None:
+    """Refuses if one of several layers is selected by its class, which a replacement does not have.
+
+    Code that goes through all modules of a model, or gets each from ``apply``, also finds the parts of a replacement.
+    Code that only fills the weight of each layer leaves a replacement as it is made.
+    """
+    match call:
+        case ast.Call(func=ast.Name(id="isinstance"), args=[tested, classes]):
+            kinds = classes.elts if isinstance(classes, ast.Tuple) else [classes]
+        case _:
+            return
+    if kind not in (layer_class(module, each) for each in kinds):
+        return
+    if not _is_any_module(module, tested) and not _fills_weight(module, call, tested):
+        message = f"`{text_of(call)}` selects layers by their class, which the new layers do not have"
+        raise refusal(message, module, call, hint="Make the change by hand.")
+
+
+def _is_any_module(module: Module, tested: ast.expr) -> bool:
+    """True for an argument of a function, and for a name that goes through all modules of a model."""
+    known = module.scope(tested).lookup(tested.id) if isinstance(tested, ast.Name) else None
+    if known is None:
+        return False
+    for binding in known[1]:
+        match binding.kind, binding.value:
+            case BindingKind.PARAMETER, _:
+                continue
+            case BindingKind.LOOP, ast.Call(func=ast.Attribute(attr="modules" | "named_modules")):
+                continue
+            case _:
+                return False
+    return True
+
+
+def _fills_weight(module: Module, call: ast.Call, tested: ast.expr) -> bool:
+    """True if the statement under the test uses the weight or the bias of the tested object."""
+    around = next((each for each in module.around(call) if isinstance(each, ast.If)), None)
+    if around is None or not any(each is call for each in ast.walk(around.test)):
+        return False
+    used = ast.unparse(tested)
+    return any(
+        isinstance(part, ast.Attribute) and part.attr in _WEIGHTS and ast.unparse(part.value) == used
+        for statement in around.body
+        for part in ast.walk(statement)
+    )
 
 
 def _names(context: RewriteContext, layer: ModuleFact) -> set[str]:

@@ -94,7 +94,12 @@ Measure = Callable[..., tuple[BatchTrials, Machine]]
 @pytest.fixture
 def measure(monkeypatch: pytest.MonkeyPatch) -> Measure:
     def measured(
-        step_s: float, budget_s: float, machine: Machine | None = None, later_s: float = 0.0
+        step_s: float,
+        budget_s: float,
+        machine: Machine | None = None,
+        later_s: float = 0.0,
+        *,
+        follows: bool = True,
     ) -> tuple[BatchTrials, Machine]:
         machine = machine or Machine()
         clock = SimpleNamespace(monotonic=lambda: machine.now_s)
@@ -102,7 +107,8 @@ def measure(monkeypatch: pytest.MonkeyPatch) -> Measure:
             monkeypatch.setattr(module, "time", clock)
         monkeypatch.setattr(batch_trials, "ways", lambda run: ["a loader"])
         monkeypatch.setattr(batch_trials, "sized_run", lambda way, size, *_: SizedRun(arguments=(str(size),)))
-        monkeypatch.setattr(batch_trials, "followed_by", lambda *_: True)
+        monkeypatch.setattr(batch_trials, "followed_by", lambda *_: follows)
+        monkeypatch.setattr(batch_trials, "ignored", lambda way: f"{way} was ignored")
 
         def held(launcher: object, pace: object, *, sized: SizedRun, total: object, recorded: bool) -> Held:
             return Held(machine, int(sized.arguments[0]), step_s, recorded=recorded)
@@ -205,6 +211,12 @@ def test_time_that_the_later_trials_keep_is_left_to_them(measure: Measure) -> No
     found, machine = measure(0.1, 25.0, later_s=18.0)
     assert set(sizes(found)) < set(sizes(everything))
     assert machine.now_s <= 10.0
+
+
+def test_only_one_run_is_warmed_up_if_it_does_not_follow(measure: Measure) -> None:
+    found, machine = measure(0.1, 25.0, follows=False)
+    assert found.run.notes == ("a loader was ignored",)
+    assert machine.now_s == pytest.approx(Held.setup_s + STEPS_UNTIL_TURNS * 0.1 * 32 / OWN_SIZE)
 
 
 def test_few_iterations_of_a_slow_script_are_joined_by_those_of_its_turns(measure: Measure) -> None:

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import pytest
 
+from skyline.analysis.analyse import analyse
 from skyline.capture import config_trials, turns
 from skyline.capture.config_trials import _bare_ms, _plan, _plan_within, configs_take_s, operator_times
 from skyline.capture.events import StepRow
@@ -18,6 +19,7 @@ from skyline.capture.turns import Turn, in_turns
 from skyline.trace.profile import Profile
 from skyline.trace.record import BareTimes, IterationMark, Phase, Record, RecordKind, Trace
 from skyline.trace.trial import UNCHANGED, Choices, Trial, batch_trials
+from skyline.whatif.catalogue.numerics.amp import WHATIF
 from skyline.whatif.cost.tried_iterations import tried_iterations
 
 pytestmark = pytest.mark.capture
@@ -103,6 +105,12 @@ def test_what_does_not_run_under_autocast_is_tried_on_other_threads(run: Run, tm
     assert {kind for _, kind in configs(profile)} == {""}
     # The script was started again for the rounds that were left.
     assert min(len(trial.null) for trial in profile.trials) > 1
+    (failed,) = profile.failed_trials
+    assert failed.choices == Choices(number_format="bfloat16")
+    assert (failed.message, Path(failed.file).name) == ("AssertionError: must not be narrow", "train.py")
+    answer = WHATIF.detect(analyse(profile).baseline)
+    assert not answer.applicable
+    assert answer.reason == f"tried under autocast, train.py:{failed.line} raised {failed.message}"
 
 
 def test_a_script_that_is_over_is_run_again(run: Run, tmp_path: Path) -> None:

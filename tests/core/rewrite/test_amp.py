@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from skyline.trace.facts import Device, TorchSettings
+from skyline.trace.trial import Choices, FailedTrial
 
 HEAD = "import torch\nmodel = make()\noptimizer = torch.optim.Adam(model.parameters())\n"
 
@@ -411,3 +412,14 @@ def test_autocast_that_its_option_switched_off_is_no_autocast(workshop, switch: 
     if switch != "False":
         on = replace(shop, profile=replace(shop.profile, settings=TorchSettings(autocast="bfloat16")))
         assert on.plan("amp").refused == ()
+
+
+def test_autocast_under_which_the_script_raised_an_exception_is_refused(workshop) -> None:
+    shop = workshop(
+        HEAD + "for x in loader:\n    loss = model(x).sum()\n    loss.backward()\n    optimizer.step()\n"
+    )
+    failed = FailedTrial(Choices(number_format="bfloat16"), "TypeError: no such type", "/project/train.py", 5)
+    shop = replace(shop, profile=replace(shop.profile, failed_trials=(failed,)))
+    (refused,) = shop.plan("amp=bf16").refused
+    assert "Tried under autocast, the script raised TypeError: no such type" in str(refused)
+    assert shop.plan("amp=fp16").refused == ()

@@ -107,6 +107,11 @@ def test_lines_of_the_run_tell_which_calls_made_the_layers(workshop):
         "def start(m):\n    if isinstance(m, nn.Linear) and m.bias is not None:\n        nn.init.zeros_(m.bias)\n",
         "def start(m):\n    if getattr(m, 'bias', None) is not None:\n        m.bias.data.zero_()\n",
         "print(arguments.bias, m.bias is None)\n",
+        "for m in net.modules():\n    if isinstance(m, (nn.Linear, nn.Conv2d)):\n        print(m)\n",
+        "for name, m in net.named_modules():\n    print(name if isinstance(m, nn.Linear) else '')\n",
+        "found = [m for m in net.modules() if isinstance(m, nn.Linear)]\n",
+        "for m in net.children():\n    if isinstance(m, nn.Linear):\n        nn.init.zeros_(m.weight)\n",
+        "for m in net.children():\n    print(isinstance(m, nn.Conv2d))\n",
     ],
 )
 def test_code_that_asks_for_the_class_or_means_another_layer_is_no_hindrance(workshop, more):
@@ -135,6 +140,11 @@ ASKS = "def start(m):\n    if isinstance(m, nn.Conv2d):\n        pass\n    elif 
         ("k = 'net.fc.bias'\n", "names a weight"),
         ("nn.utils.parametrizations.weight_norm(net.fc)\n", "works on the weight of `net.fc`"),
         ("net.again = net.fc\n", "gives the layer a second name"),
+        (
+            "for m in net.children():\n    if isinstance(m, nn.Linear):\n        kept.append(m)\n",
+            "`isinstance(m, nn.Linear)` selects layers by their class",
+        ),
+        ("x = isinstance(net.fc, (nn.Conv2d, nn.Linear))\n", "selects layers by their class"),
     ],
 )
 def test_uses_of_the_one_weight_are_refused(workshop, more, said):

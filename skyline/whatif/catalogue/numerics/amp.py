@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from math import prod
+from pathlib import Path
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from skyline.graph.task import HEAVY, PHASE, WORK, Task, TaskKind, WorkClass, wo
 from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import OperatorShape, Phase
+from skyline.trace.trial import failed_in
 from skyline.whatif.base import (
     Applicability,
     Provenance,
@@ -77,6 +79,8 @@ class Amp(UsualWhatIf):
             return Applicability.no(_lacking(subject))
         if _narrow_already(subject):
             return Applicability.no("its matrix products run in 16 bits already")
+        if (failure := _failure(subject)) is not None:
+            return Applicability.no(failure)
         if not len(heavy_tasks(subject, subject.graph_of(self.grain))):
             return Applicability.no("no matrix product, convolution or attention was recorded")
         return Applicability(True, values=values, default=values[0])
@@ -276,6 +280,14 @@ def _lacking(subject: Subject) -> str:
     if subject.cpu_features is None:
         return "a trace does not show whether this CPU computes in bf16"
     return "this CPU emulates bf16, so that it would be slower"
+
+
+def _failure(subject: Subject) -> str | None:
+    """The exception that the script raised when its iterations were tried under autocast. None without one."""
+    failed = failed_in(subject.profile.failed_trials if subject.profile else (), BFLOAT16)
+    if failed is None:
+        return None
+    return f"tried under autocast, {Path(failed.file).name}:{failed.line} raised {failed.message}"
 
 
 def _narrow_already(subject: Subject) -> bool:
