@@ -74,6 +74,7 @@ _WHOLE_SCRIPTS = (
     "unseen_whatifs_15",
     "unseen_whatifs_16",
     "unseen_whatifs_17",
+    "unseen_whatifs_18",
 )
 
 

@@ -78,7 +78,7 @@ def main() -> int:
     parser.add_argument("--scratch", type=Path, default=Path(tempfile.gettempdir(), "skyline-corpus"))
     parser.add_argument("--mirror", type=Path, help="a folder of bare clones")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="leave profiles and rows there")
-    parser.add_argument("--name", default="unseen_whatifs_18", help="name of the result files")
+    parser.add_argument("--name", default="unseen_whatifs_19", help="name of the result files")
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()
     options.only, options.together, options.alone = [], False, False

@@ -24,7 +24,8 @@ class Group:
 
 
 WHATIFS = (
-    Group("ten public scripts, seen for the first time", "unseen_whatifs_17", True),
+    Group("ten public scripts, seen for the first time", "unseen_whatifs_18", True),
+    Group("ten others, one with a layer of 52 million weights", "unseen_whatifs_17", True),
     Group("ten others, many with Kronecker products", "unseen_whatifs_16", True),
     Group("ten others, a quiet machine", "unseen_whatifs_15", True),
     Group("ten others, a noisy machine", "unseen_whatifs_14", True),
