@@ -111,7 +111,7 @@ TARGETS = {
         " stack_module_state stacked state statistics stay such tensor that the torch train values view"
         " vmap weights with zero_ zero_grad { } lambda def loss_of run_losses losses sum return detach"
         " fused_jobs FusedJobs make_model \\d+ ;",
-        r"\w*loss\w*|torch|nn|utils|clip_grad_norm_|model|net|parameters|[.(),]",
+        r"\w*loss\w*|torch|th|nn|layers|utils|clip_grad_norm_|model|net|parameters|[.(),]",
         names=True,
     ),
     "fsdp": Target(

@@ -97,9 +97,14 @@ def insert_after(module: Module, statement: ast.stmt, *lines: str) -> tuple[Text
 
 
 def wrap(
-    module: Module, statements: Sequence[ast.stmt], header: str, *, before: Sequence[str] = ()
+    module: Module,
+    statements: Sequence[ast.stmt],
+    header: str,
+    *,
+    before: Sequence[str] = (),
+    after: Sequence[str] = (),
 ) -> tuple[TextEdit, ...]:
-    """``header`` (such as ``with x:``) around neighbouring statements of one block, with lines ``before`` it.
+    """``header`` (such as ``with x:``) around neighbouring statements of one block, with lines before and after it.
 
     All lines are moved by insertions at their starts. Lines that begin inside a string stay, since their
     blanks are part of its value. Statements that share a line with others get lines of their own.
@@ -112,13 +117,16 @@ def wrap(
     unit, newline = unit_of(module, place.indent), module.source.newline_after(first.lineno)
     lines = "".join(f"{line}{newline}{place.indent}" for line in before)
     opening = f"{lines}{header}{newline}{place.indent}{unit}"
+    closing = "".join(f"{newline}{place.indent}{line}" for line in _indented(module, place, after))
     chosen = suite[suite.index(first) : suite.index(last) + 1]
+    next_one = suite[suite.index(last) + 1] if last is not suite[-1] else None
     edits: list[TextEdit] = []
     if _on_header_line(module, suite):
         for each in suite:
             text = opening if each is first else unit if each in chosen else ""
+            lead = closing if each is next_one else ""
             start = _place(module, each).start
-            edits.append(_onto_new_line(module, start, f"{newline}{place.indent}{text}"))
+            edits.append(_onto_new_line(module, start, f"{lead}{newline}{place.indent}{text}"))
     else:
         if place.own_line:
             edits.append(inserted(module, place.start, opening))
@@ -127,8 +135,12 @@ def wrap(
         following = _following(module, suite, last)
         if following is not None:
             start = _place(module, following).start
-            edits.append(_onto_new_line(module, start, f"{newline}{place.indent}"))
-    return (*edits, *_moved(module, place, _place(module, last).end, unit))
+            edits.append(_onto_new_line(module, start, f"{closing}{newline}{place.indent}"))
+            closing = ""
+    end = _place(module, last).end
+    if closing and (next_one is None or not _on_header_line(module, suite)):
+        edits.append(inserted(module, _end_of_line(module, end), closing))
+    return (*edits, *_moved(module, place, end, unit))
 
 
 def wrap_expression(module: Module, node: ast.expr, before: str, after: str) -> tuple[TextEdit, ...]:

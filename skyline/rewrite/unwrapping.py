@@ -67,7 +67,7 @@ def without_call(module: Module, call: ast.Call, given: ast.expr) -> tuple[TextE
     parent = module.parents.get(call)
     plain = isinstance(parent, ast.Assign | ast.AnnAssign | ast.Return | ast.Expr | ast.keyword)
     plain = plain or (isinstance(parent, ast.Call) and call is not parent.func)
-    several_lines = plain and "\n" in source.text[first:last] and not isinstance(given, _ATOMS)
+    several_lines = plain and len(source.text[first:last].splitlines()) > 1 and not isinstance(given, _ATOMS)
     bracketed = not isinstance(given, _ATOMS) and (not plain or several_lines)
     opening, closing = ("(", ")") if bracketed else ("", "")
     return (

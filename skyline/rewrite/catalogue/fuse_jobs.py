@@ -169,8 +169,7 @@ def _in_loop(function: LossFunction) -> tuple[TextEdit, ...]:
     if shown:
         lines.append(f"{', '.join(one for one, _ in shown)} = {', '.join(row for _, row in shown)}")
     return (
-        *wrap(module, site.statements, f"def {name}({function.model}):"),
-        *insert_after(module, site.statements[-1], *lines),
+        *wrap(module, site.statements, f"def {name}({function.model}):", after=lines),
         *replace(module, site.backward.loss, f"{losses}.sum()"),
     )
 

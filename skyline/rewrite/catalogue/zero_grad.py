@@ -69,7 +69,7 @@ def _without_arguments(module: Module, call: ast.Call) -> TextEdit:
     _, begin = offsets_of(module.source, call.func)
     _, end = offsets_of(module.source, call)
     inside = module.source.text[begin:end]
-    if "#" in inside or "\n" in inside:
+    if "#" in inside or len(inside.splitlines()) > 1:
         # A comment in the brackets stays with its argument.
         return replace_value(module.source, call.keywords[0].value, "True")
     opening = tokens_of(module.source).before(end)

@@ -219,7 +219,7 @@ class BlockCalls:
         if ast.unparse(given) != target:
             start, end = offsets_of(self.module.source, given)
             text = self.module.source.text[start:end]
-            if "\n" in text or "#" in text:
+            if len(text.splitlines()) > 1 or "#" in text:
                 self._refuse(f"`{text_of(call)}` goes over several lines", call)
             first = (f"{target} = {text}",)
         # The lines of the call itself are replaced, not moved.
@@ -261,7 +261,7 @@ class BlockCalls:
         ]
         if condition:
             plain = source.text[start:end]
-            if "\n" in plain:
+            if len(plain.splitlines()) > 1:
                 self._refuse(f"`{text_of(call)}` goes over several lines", call)
             around = self.module.parents.get(call)
             bare = isinstance(around, ast.Assign | ast.Return)

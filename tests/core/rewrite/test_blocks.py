@@ -124,6 +124,24 @@ def test_no_blanks_are_left_where_lines_are_parted() -> None:
     assert made("a ; b\n", wrap, "b", "with w:") == "a\nwith w:\n    b\n"
 
 
+@pytest.mark.parametrize(
+    ("source", "names", "after"),
+    [
+        ("a\nb  # b\nc\n", "a b", "with w:\n    a\n    b  # b\n    d\ne\nc\n"),
+        ("a ; b\n", "a", "with w:\n    a\n    d\ne\nb\n"),
+        ("a; b\r\n", "b", "a\r\nwith w:\r\n    b\r\n    d\r\ne\r\n"),
+        ("if q: a; b\n", "a", "if q:\n    with w:\n        a\n        d\n    e\n    b\n"),
+        ("if q: a; b\n", "b", "if q:\n    a\n    with w:\n        b\n        d\n    e\n"),
+    ],
+)
+def test_lines_follow_a_new_block(source: str, names: str, after: str) -> None:
+    module = module_of(source)
+    change = wrap(
+        module, [statement(module, name) for name in names.split()], "with w:", after=("    d", "e")
+    )
+    assert module.source.apply(change).text == after
+
+
 def test_decorators_belong_to_their_function() -> None:
     source = "class A:\n  @ f(1)\n  @g\n  async def m(self): pass"
     assert made(source, insert_before, "@f", "n = 1") == source.replace("  @ f", "  n = 1\n  @ f")
