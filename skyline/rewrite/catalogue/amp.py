@@ -121,6 +121,8 @@ _VALUES: dict[str, Precision] = {
 }
 _OFF = {"mixed_precision": '"no"', "precision": '"32-true"'}
 """Values that switch a framework's number format off, where the value is not False."""
+_CONVERTING = ("float", "double", "half", "int", "long", "bool", "argmax", "argmin", "argsort")
+"""Methods whose result is not in bfloat16."""
 _DTYPES = {"bf16": "torch.bfloat16", "fp16": "torch.float16"}
 
 
@@ -249,9 +251,27 @@ def _check(site: ForwardSite, within: Iteration, precision: Precision) -> None:
     if precision == "bf16":
         for region, call in within.nodes(ast.Call):
             names = {child.id for child in ast.walk(call.func) if isinstance(child, ast.Name)}
-            if last_name(call.func) == "numpy" and region.module is module and names & made:
+            narrow = last_name(call.func) == "numpy" and not _converts(call.func)
+            if narrow and region.module is module and names & made:
                 message = f"`{text_of(call)}` would be bfloat16, which NumPy does not have"
                 raise refusal(message, module, call, hint="Add .float() there.")
+
+
+def _converts(value: ast.expr) -> bool:
+    """True if a value is a comparison, or the result of a method that gives another number format than bfloat16."""
+    match value:
+        case ast.Compare():
+            return True
+        case ast.Call(func=ast.Attribute(attr=name)) if name in _CONVERTING:
+            return True
+        case (
+            ast.Call(func=ast.Attribute(value=inner))
+            | ast.Attribute(value=inner)
+            | ast.Subscript(value=inner)
+        ):
+            return _converts(inner)
+        case _:
+            return False
 
 
 def present(context: RewriteContext) -> str | None:

@@ -423,3 +423,23 @@ def test_autocast_under_which_the_script_raised_an_exception_is_refused(workshop
     (refused,) = shop.plan("amp=bf16").refused
     assert "Tried under autocast, the script raised TypeError: no such type" in str(refused)
     assert shop.plan("amp=fp16").refused == ()
+
+
+@pytest.mark.parametrize(
+    ("read", "refused"),
+    [
+        ("(out > 0.5).float().cpu()", False),
+        ("(out > 0.5).cpu()", False),
+        ("out.detach().float()", False),
+        ("out.argmax(1)[0]", False),
+        ("out.detach().cpu()", True),
+        ("(out + out)", True),
+    ],
+)
+def test_values_that_are_not_in_bfloat16_may_be_read_by_numpy(workshop, read: str, refused: bool) -> None:
+    shop = workshop(
+        HEAD
+        + "for x in loader:\n    out = model(x)\n    loss = out.sum()\n    loss.backward()\n    optimizer.step()\n"
+        + f"    seen = {read}.numpy()\n"
+    )
+    assert bool(shop.plan("amp=bf16").refused) is refused
