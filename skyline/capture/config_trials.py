@@ -262,15 +262,20 @@ def config_trials(held: HeldRun, run: ScriptRun, budget: TrialBudget) -> ConfigT
     found = [base.trial(rounds, None), *(one.trial(rounds, number) for number, one in enumerate(variants))]
     recorded = tuple(one for one in found if one.operators)
     enough = len(recorded) > 1 and recorded[0].choices == UNCHANGED
-    return ConfigTrials(recorded if enough else (), failed=_raised(first.failed))
+    return ConfigTrials(recorded if enough else (), failed=_raised(first.failed, variants))
 
 
-def _raised(failed: Mapping[str, SkylineError]) -> tuple[FailedTrial, ...]:
-    """The number formats in which the script raised an exception; a run that took too long shows nothing."""
+def _raised(failed: Mapping[str, SkylineError], variants: Sequence[_ConfigTurns]) -> tuple[FailedTrial, ...]:
+    """The number formats in which the script raised an exception before it completed its first iterations.
+
+    A later exception may come from an evaluation, which a rewrite keeps in float32. A run that took too long shows
+    nothing.
+    """
+    ran = {one.choices.number_format for one in variants if one.turns}
     return tuple(
         FailedTrial(Choices(number_format=number_format), error.message, error.file, error.line)
         for number_format, error in failed.items()
-        if number_format and isinstance(error, ScriptFailed) and error.file
+        if number_format and number_format not in ran and isinstance(error, ScriptFailed) and error.file
     )
 
 

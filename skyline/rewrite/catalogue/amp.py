@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 from functools import partial
 from typing import Literal
 
@@ -169,8 +170,9 @@ def _check_trial(context: RewriteContext, precision: Precision) -> None:
     """Refuses if the script raised an exception when it was tried under this autocast."""
     failed = failed_in(context.profile.failed_trials, _DTYPES[precision].rpartition(".")[2])
     if failed is not None and context.as_profiled():
-        message = f"Tried under autocast, the script raised {failed.message}"
-        hint = "Keep the tensor of that line in float32, as with .float(), and profile again."
+        place = f"{os.path.basename(failed.file)}:{failed.line}"
+        message = f"Tried under autocast, {place} raised {failed.message}"
+        hint = "Keep the tensor there in float32, as with .float(), and profile again."
         raise RewriteRefused(message, file=failed.file, line=failed.line, hint=hint)
 
 

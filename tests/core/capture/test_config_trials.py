@@ -113,6 +113,15 @@ def test_what_does_not_run_under_autocast_is_tried_on_other_threads(run: Run, tm
     assert answer.reason == f"tried under autocast, train.py:{failed.line} raised {failed.message}"
 
 
+def test_an_evaluation_that_fails_under_autocast_is_no_failed_trial(run: Run, tmp_path: Path) -> None:
+    path = script(tmp_path, steps=60)
+    checks = "\nassert model(torch.ones(1, 64)).dtype is torch.float32\n"
+    path.write_text(path.read_text(encoding="utf-8") + checks, encoding="utf-8")
+    profile = tried(run, path)
+    assert len({kind for _, kind in configs(profile)}) == 2
+    assert profile.failed_trials == ()
+
+
 def test_a_script_that_is_over_is_run_again(run: Run, tmp_path: Path) -> None:
     # It ends amid the first configs; a fresh run has the iterations for all.
     profile = tried(run, script(tmp_path, steps=60))

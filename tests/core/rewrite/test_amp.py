@@ -421,7 +421,7 @@ def test_autocast_under_which_the_script_raised_an_exception_is_refused(workshop
     failed = FailedTrial(Choices(number_format="bfloat16"), "TypeError: no such type", "/project/train.py", 5)
     shop = replace(shop, profile=replace(shop.profile, failed_trials=(failed,)))
     (refused,) = shop.plan("amp=bf16").refused
-    assert "Tried under autocast, the script raised TypeError: no such type" in str(refused)
+    assert "Tried under autocast, train.py:5 raised TypeError: no such type" in str(refused)
     assert shop.plan("amp=fp16").refused == ()
 
 
