@@ -127,15 +127,15 @@ TARGETS = {
     "inference_mode": Target(f"{_IMPORTS} ( ) : @ with no_grad inference_mode", names=True),
     "keep_memory": Target(""),
     "kronecker": Target(
-        f"{_IMPORTS} {_CALL} [ ] : ; * / - {{ }} ' \" KroneckerWeight KroneckerLinear KroneckerLSTM class nn Module"
+        f"{_IMPORTS} {_CALL} [ ] : ; * / - + {{ }} ' \" KroneckerWeight KroneckerLinear KroneckerLSTM class nn Module"
         " A matrix that is the Kronecker product of two small ones with a share free numbers added linear"
         " layer without it multiplies by factors and makes no whole weight An LSTM whose weights are made"
         " their in each pass def __init__ self blocks super rows columns shape first new_empty uniform_ second"
         " Parameter count max round numel if else values new_zeros None register_buffer places randperm clone"
         " device forward kron is return flatten index_add view_as bias detach given functional not parts"
         " unflatten transpose ModuleDict for name list named_parameters startswith delattr _keep_no_weights"
-        " names _flat_weights_names _flat_weights getattr named try finally 0 1 2 3 4 5 0\\.5 0\\.01 0\\.0"
-        " free",
+        " names _flat_weights_names _flat_weights getattr named try finally 0 1 2 3 4 5 01 03"
+        " free in_features out_features layer A An linear multiplies",
         names=True,
     ),
     "low_rank": Target(

@@ -21,6 +21,7 @@ from skyline.rewrite.joint_edits import RewritePlan, carry_out
 from skyline.rewrite.registry import entries
 from skyline.rewrite.removal import present, taken_out
 from skyline.source.text import SourceText, TextEdit
+from skyline.trace.facts import BatchFact
 
 Asked = Sequence[tuple[str, str]]
 
@@ -219,7 +220,8 @@ class Trial:
         profile = profile_of(self.variant, state.source, state.places, workers=workers, with_knobs=knobs)
         sizes = [int(value) for name, value in done if name == "batch_size"]
         if sizes:
-            profile = replace(profile, batch_size=sizes[-1])
+            seen = BatchFact((sizes[-1],), sizes[-1])
+            profile = replace(profile, batch_size=sizes[-1], batch=seen)
         return RewriteContext(profile, lambda path: _only(path, state.source))
 
     def _text(self, edits: Sequence[TextEdit]) -> str:

@@ -100,7 +100,7 @@ def preset_report(
     """Times the measures of a preset on a cluster, one by one and together.
 
     Raises:
-            UsageError: a measure to leave out is not in the preset.
+        UsageError: a measure to leave out is not in the preset.
     """
     names = [one.name for one in preset.measures]
     unknown = [name for name in left_out if name not in names]

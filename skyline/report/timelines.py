@@ -121,7 +121,7 @@ def sides_of(subject: Subject, choices: Sequence[Choice] = (), step: int | None 
     Without ``step`` it is the last iteration of a profile, since iterations become steady, or a middle one of a trace.
 
     Raises:
-            UsageError: a what-if does not exist, or does not take the value.
+        UsageError: a what-if does not exist, or does not take the value.
     """
     composed = compose(subject, choices, at_least=Grain.OPERATORS)
     timeline = subject.timeline

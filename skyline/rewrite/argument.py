@@ -54,7 +54,7 @@ def without_argument(
     """The edits that remove an argument. A literal in a variable or an option becomes ``off`` instead.
 
     Raises:
-                RewriteRefused: the deciding value has other uses, is computed, or is set on the command line.
+        RewriteRefused: the deciding value has other uses, is computed, or is set on the command line.
     """
     keyword = keyword_of(call, name)
     if keyword is not None and not isinstance(keyword.value, _NAMES):
@@ -180,7 +180,7 @@ def _gap(source: SourceText, place: int) -> str:
     """The separator between a new argument and this one: a line break if this one starts its line."""
     line, column = source.position(place)
     before = source.line(line)[:column]
-    return source.newline_after(line) + before if not before.strip() and column else " "
+    return source.newline_after(line - 1) + before if not before.strip() and column else " "
 
 
 def _function_end(source: SourceText, call: ast.Call) -> int:

@@ -52,7 +52,7 @@ def read_attention(
     """The attention around a softmax, which is in this statement of this suite.
 
     Raises:
-            NotAttention: there is none, or Skyline does not understand it.
+        NotAttention: there is none, or Skyline does not understand it.
     """
     product, place = _product_of(module, softmax, suite, statement)
     parts = _factors_of(module, product)

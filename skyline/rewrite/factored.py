@@ -15,6 +15,7 @@ from skyline.source.text import TextEdit, last_name, offsets_of, text_of, tokens
 from skyline.trace.facts import ModuleFact
 
 BY_HAND = "Make the change by hand."
+_SIZES = {"Linear": ("in_features", "out_features"), "Embedding": ("num_embeddings", "embedding_dim")}
 _OF_LINEAR = {"in_features", "out_features", "bias", "device", "dtype"}
 
 
@@ -84,7 +85,10 @@ def made_by(context: RewriteContext, layers: Sequence[ModuleFact], read: Reader)
 def _calls(
     context: RewriteContext, layer: ModuleFact, halves: dict[int, Pair]
 ) -> list[tuple[Module, ast.Call]]:
-    """All calls on the line that made a layer; without a line, the only such call of the program."""
+    """All calls on the line that made a layer, without those that write other sizes.
+
+    Without a line, it is the only such call of the program.
+    """
     name = layer.class_name
     if layer.created_line is not None:
         module, line = context.place(layer.created_line)
@@ -92,7 +96,8 @@ def _calls(
         if not found:
             message = f"Line {line} does not construct torch.nn.{name} by name"
             raise RewriteRefused(message, file=module.path, line=line, hint=BY_HAND)
-        return [(module, call) for call in found]
+        fitting = [call for call in found if id(call) in halves or _has_sizes_of(layer, call)]
+        return [(module, call) for call in fitting or found]
     every = [
         (module, call)
         for module, call in context.program.nodes_of(ast.Call)
@@ -106,6 +111,15 @@ def _calls(
         )
         raise RewriteRefused(message, file=context.profile.script, hint=BY_HAND)
     return every
+
+
+def _has_sizes_of(layer: ModuleFact, call: ast.Call) -> bool:
+    """False if the call writes a number as a size, and the layer has another size."""
+    for position, name in enumerate(_SIZES.get(layer.class_name, ())):
+        wanted, written_size = layer.options.get(name), whole_literal(passed(call, name, position).value)
+        if wanted is not None and written_size is not None and written_size != wanted:
+            return False
+    return True
 
 
 def _check_no_others(context: RewriteContext, layer: ModuleFact, layers: Sequence[ModuleFact]) -> None:

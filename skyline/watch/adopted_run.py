@@ -44,7 +44,7 @@ def _own_folder(folder: Path) -> Path:
     """The folder of the sockets, created again if it was removed; no other user may write there.
 
     Raises:
-            UsageError: another user's folder is in its place.
+        UsageError: another user's folder is in its place.
     """
     folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.lstat()

@@ -183,6 +183,8 @@ def _in_uses(uses: JobUses) -> tuple[TextEdit, ...]:
         source = use.module.source
         norm = call.args[1] if len(call.args) > 1 else call.keywords[0]
         start, end = offsets_of(source, call)[0], offsets_of(source, norm)[0]
+        if "#" in source.text[start:end]:
+            raise refusal("A comment is among the arguments of a call that changes", use.module, call)
         edits.append(source.edit(source.span(start, end), f"{ast.unparse(use.node)}.{ATTRIBUTE}.{CLIP}("))
     return tuple(edits)
 

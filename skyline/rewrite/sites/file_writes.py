@@ -38,7 +38,7 @@ def file_writes(context: RewriteContext) -> tuple[FileWrite, ...]:
     """All such statements, grouped with their neighbours.
 
     Raises:
-                RewriteRefused: a larger statement writes a file, or a file is open for longer than a block.
+        RewriteRefused: a larger statement writes a file, or a file is open for longer than a block.
     """
     chosen: dict[int, tuple[Module, ast.stmt]] = {}
     for module, call in context.program.nodes_of(ast.Call):

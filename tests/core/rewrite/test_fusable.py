@@ -44,6 +44,12 @@ PLAIN, CONVOLUTIONS = (
             "more than clip",
             "    nn.utils",
         ),
+        (
+            "    optimizer.step",
+            "    nn.utils.clip_grad_norm_(\n        model.parameters(),  # all\n1.0)\n    optimizer.step",
+            "A comment is among the arguments",
+            "    nn.utils",
+        ),
         ("    history", "    if loss < 0.1:\n        break\n    history", "by the loss of one run", "    if loss"),
         (
             "    history",

@@ -94,6 +94,12 @@ def test_lines_of_the_run_tell_which_calls_made_the_layers(workshop):
     assert text == source.replace("nn.Linear(64, 128)", f"{SPLIT}))")
 
 
+def test_another_layer_on_the_line_is_told_by_its_sizes(workshop):
+    source = HEAD + "a, b = nn.Linear(64, 8, bias=False), nn.Linear(64, out_features=128)\n"
+    text = with_layers(workshop, source, linear("Net.b", 3)).edited("low_rank=8")
+    assert "nn.Linear(64, 8, bias=False), nn.Sequential(nn.Linear(64, " in text
+
+
 @pytest.mark.parametrize(
     "more",
     [
