@@ -47,7 +47,7 @@ _VALUES = {
     "remove_sync": ("", "100"),
 }
 """Values for each rewrite, if its name alone does not give one."""
-_TORCH = re.compile(r"^import torch(\r\n|\r|\n)", re.MULTILINE)
+_TORCH = re.compile(r"(?:\A|(?<=[\r\n]))import torch(\r\n|\r|\n)")
 _UNSURE = ("would not be valid Python", "Two changes would touch the same text")
 """Refusals that show that a rewrite did not understand the code. A single rewrite must never cause them."""
 

@@ -160,8 +160,9 @@ def _check_reads(
         name = dotted(node.value)
         loop = region.module.parents.get(statement)
         guarded = any(
-            isinstance(each, ast.If) and f"{dotted(node)} is not None" in ast.unparse(each.test)
+            f"{dotted(node)} is not None" in ast.unparse(test)
             for each in region.module.around(node)
+            for test in _tests(each)
         )
         if compared or cleared or guarded or _zeroes(statement, name) or _detaches(statement, name):
             continue
@@ -182,6 +183,17 @@ def _check_reads(
             continue  # each backward pass fills it again, as the first did
         message = f"`{text_of(statement)}` uses a gradient, which may not be there any more"
         raise refusal(message, region.module, node, hint="Guard it: if p.grad is not None.")
+
+
+def _tests(node: ast.AST) -> list[ast.expr]:
+    """The conditions of an ``if`` or of a comprehension."""
+    match node:
+        case ast.If():
+            return [node.test]
+        case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+            return [test for each in node.generators for test in each.ifs]
+        case _:
+            return []
 
 
 def _always(region: Region, statement: ast.stmt) -> bool:

@@ -87,6 +87,18 @@ def test_refused_with_the_reason_and_what_to_write(workshop, line: str, said: st
     assert "zero_grad()" in shop.plan("zero_grad").refused[0].snippet
 
 
+def test_a_comprehension_guards_its_gradients(workshop) -> None:
+    source = (
+        "import torch\nmodel = make()\noptimizer = torch.optim.SGD(model.parameters())\nfor x in loader:\n"
+        "    optimizer.zero_grad(set_to_none=False)\n"
+        "    norms = [p.grad.norm() for p in model.parameters() if p.grad is not None]\n"
+        "    model(x).sum().backward()\n    optimizer.step()\n"
+    )
+    assert workshop(source, optimizers=(("SGD", 3),)).plan("zero_grad").edits
+    unguarded = source.replace(" if p.grad is not None", "")
+    assert "uses a gradient" in workshop(unguarded, optimizers=(("SGD", 3),)).reason("zero_grad")
+
+
 def test_it_takes_no_value(workshop) -> None:
     shop = workshop(f"{HEAD}for x in loader:\n    optimizer.zero_grad(set_to_none=False)\n{REST}")
     assert "not a value" in shop.reason("zero_grad=maybe")
