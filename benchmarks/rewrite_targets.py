@@ -122,7 +122,10 @@ TARGETS = {
         names=True,
     ),
     "fused_optimizer": Target(", = fused foreach True"),
-    "grad_accumulation": Target(f"( ) , = + * / . : 0 2 for in zip chunk len detach {_PART}", names=True),
+    "grad_accumulation": Target(
+        f"{_IMPORTS} ( ) , = + * / : [ ] 0 2 for in zip chunk len detach append cat (batch_|_)?whole_\\w+ {_PART}",
+        names=True,
+    ),
     "gradient_as_bucket_view": Target(", = gradient_as_bucket_view True", "False"),
     "inference_mode": Target(f"{_IMPORTS} ( ) : @ with no_grad inference_mode", names=True),
     "keep_memory": Target(""),

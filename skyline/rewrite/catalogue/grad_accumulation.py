@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from itertools import pairwise
 from typing import TypeGuard
 
@@ -19,11 +20,12 @@ from skyline.rewrite.blocks import (
     remove as without,
 )
 from skyline.rewrite.context import RewriteContext, refusal, whole_number
-from skyline.rewrite.imports import free_name
+from skyline.rewrite.imports import free_name, usable
 from skyline.rewrite.sites.accumulated import accumulated_setting
 from skyline.rewrite.sites.batch_parts import batch_names, check_mean
 from skyline.rewrite.sites.iteration import Iteration, iteration
-from skyline.rewrite.sites.passes import ForwardSite, backwards, bound_names, forward, steps, zero_grads
+from skyline.rewrite.sites.part_results import appended, read_later
+from skyline.rewrite.sites.passes import ForwardSite, backwards, forward, steps, zero_grads
 from skyline.rewrite.unwrapping import unwrap, without_statements
 from skyline.source.program import Module
 from skyline.source.text import TextEdit, last_name, text_of
@@ -93,10 +95,15 @@ def _without_weights(context: RewriteContext) -> tuple[TextEdit, ...]:
     gone: list[ast.stmt] = []
     edits: list[TextEdit] = []
     body = list(loop.body)
+    while (gathered := appended(body[-1])) is not None:
+        gone.append(body.pop())
+        whole, result = gathered
+        gone += _around(module, loop, whole, "[]", rf"{result} = ([\w.]+\.)?cat\({whole}\)")
     total = _total(body[-1])
     if total is not None:
         gone.append(body.pop())
-        gone += _around(module, loop, *total)
+        whole, loss = total
+        gone += _around(module, loop, whole, "0.0", rf"{re.escape(loss)} = {whole}")
     weighing = _weighing(found, body[-1])
     if weighing is None:
         message = f"The loop over `{text_of(loop.iter)}` is not one that Skyline wrote"
@@ -161,19 +168,22 @@ def _total(statement: ast.stmt) -> tuple[str, str] | None:
             return None
 
 
-def _around(module: Module, loop: ast.For, whole: str, loss: str) -> list[ast.stmt]:
-    """``whole_loss = 0.0`` before the loop, and ``loss = whole_loss`` behind it."""
+def _around(module: Module, loop: ast.For, whole: str, start: str, behind: str) -> list[ast.stmt]:
+    """``whole_loss = 0.0`` before the loop, and the statement that matches ``behind`` directly after it.
+
+    Other results of the parts may be joined between the two.
+    """
     parent = module.parents.get(loop)
     suite: list[ast.stmt] = next(
         each for name in ("body", "orelse", "finalbody") if loop in (each := getattr(parent, name, []))
     )
     at = suite.index(loop)
-    before = [each for each in suite[:at] if ast.unparse(each) == f"{whole} = 0.0"][-1:]
-    behind = [each for each in suite[at + 1 : at + 2] if ast.unparse(each) == f"{loss} = {whole}"]
-    if not before or not behind:
+    before = [each for each in suite[:at] if ast.unparse(each) == f"{whole} = {start}"][-1:]
+    joined = [each for each in suite[at + 1 : at + 5] if re.fullmatch(behind, ast.unparse(each))][:1]
+    if not before or not joined:
         message = f"`{whole}` is summed up over the parts in another way than Skyline writes"
         raise refusal(message, module, loop, hint="Remove the loop by hand.")
-    return [*before, *behind]
+    return [*before, *joined]
 
 
 def _is_weight(weight: ast.expr, found: PartsLoop) -> bool:
@@ -345,16 +355,19 @@ def _written(site: ForwardSite, body: _Body, batch: tuple[str, ...], parts: int)
         for statement in body.clearing
         for line in range(statement.lineno, (statement.end_lineno or statement.lineno) + 1)
     }
-    before = list(clearing)
-    after: tuple[TextEdit, ...] = ()
-    logged = _read_later(site, body)
-    if logged:
+    before, within, after = list(clearing), list[str](), list[str]()
+    later = read_later(site, body.statements)
+    if later.loss:
         whole = free_name(module, "whole_loss", "batch")
         before.append(f"{whole} = 0.0")
-        after = (
-            *insert_after(module, back.statement, f"    {whole} += {site.loss}.detach() * ({share})"),
-            *insert_after(module, back.statement, f"{site.loss} = {whole}"),
-        )
+        within.append(f"    {whole} += {site.loss}.detach() * ({share})")
+        after.append(f"{site.loss} = {whole}")
+    for name in later.results:
+        whole, cat = free_name(module, f"whole_{name}", "batch"), usable(module, "torch.cat", body.first)
+        before.append(f"{whole} = []")
+        within.append(f"    {whole}.append({name}.detach())")
+        after.append(f"{name} = {cat.text}({whole})")
+        edits += cat.edits
     made: list[TextEdit] = []
     if before:
         made += insert_before(module, body.first, *before)
@@ -370,7 +383,9 @@ def _written(site: ForwardSite, body: _Body, batch: tuple[str, ...], parts: int)
     made += replace(module, back.loss, part)
     # Lines that are removed are not moved.
     kept = [edit for edit in made if edit.span.line not in cleared]
-    return (*edits, *kept, *after)
+    if after:
+        kept += insert_after(module, back.statement, *within, *after)
+    return tuple(dict.fromkeys((*edits, *kept)))
 
 
 def _above(module: Module, statement: ast.stmt, line: str) -> list[TextEdit]:
@@ -383,37 +398,6 @@ def _above(module: Module, statement: ast.stmt, line: str) -> list[TextEdit]:
 
 def _line(module: Module, statement: ast.stmt) -> str:
     return ast.get_source_segment(module.source.text, statement) or ast.unparse(statement)
-
-
-def _read_later(site: ForwardSite, body: _Body) -> bool:
-    """True if the loss is used after the backward pass; refused if other results of a part are used there."""
-    module, region = site.module, site.region
-    made = {name for statement in site.statements for name in bound_names(statement)}
-    end = body.statements[-1].end_lineno or body.statements[-1].lineno
-    inside = {id(node) for statement in body.statements for node in ast.walk(statement)}
-    scope = next(
-        (each for each in module.around(site.backward.statement) if isinstance(each, ast.FunctionDef)), None
-    )
-    loss = False
-    for node in ast.walk(scope or module.tree):
-        if (
-            not isinstance(node, ast.Name | ast.Attribute)
-            or id(node) in inside
-            or not isinstance(node.ctx, ast.Load)
-        ):
-            continue
-        name = ast.unparse(node)
-        if name == site.loss:
-            loss = True
-        elif name in made and (node.lineno > end or isinstance(region.node, ast.For | ast.While)):
-            rebound = node.lineno < body.first.lineno or _outside(module, node, region.node)
-            if not rebound:
-                raise refusal(f"`{name}` is used after the backward pass, for the whole batch", module, node)
-    return loss
-
-
-def _outside(module: Module, node: ast.AST, around: ast.AST) -> bool:
-    return all(each is not around for each in module.around(node))
 
 
 def present(context: RewriteContext) -> str | None:

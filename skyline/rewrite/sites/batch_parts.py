@@ -20,6 +20,11 @@ _MEAN_CLASSES = {
     *("CrossEntropyLoss", "NLLLoss", "MSELoss", "L1Loss", "SmoothL1Loss", "HuberLoss", "BCELoss"),
     *("BCEWithLogitsLoss", "SoftMarginLoss", "CosineEmbeddingLoss"),
 }
+_KEEP_SHAPE = {
+    *("to", "cuda", "cpu", "type", "float", "double", "half", "bfloat16", "int", "long", "bool"),
+    *("contiguous", "clone", "detach", "requires_grad_"),
+}
+"""Methods that keep the shape of a tensor."""
 _WEIGHING = {"weight", "ignore_index", "pos_weight"}
 """Arguments that make a mean weight samples differently."""
 
@@ -124,12 +129,13 @@ def batch_names(context: RewriteContext, site: ForwardSite) -> tuple[str, ...]:
         raise refusal("The batch does not come from a loop in the same function", module, site.calls[0])
     assert isinstance(loop, ast.For | ast.While)
     tensors, whole = _of_target(loop) if isinstance(loop, ast.For) else (set[str](), set[str]())
+    entering = {each.id for call in site.calls for each in call.args if isinstance(each, ast.Name)}
     drawn = set[str]()
     for statement in loop.body:
         if statement is site.statements[0]:
             break
         if isinstance(statement, ast.Assign):
-            _follow(statement, tensors, whole)
+            _follow(statement, tensors, whole, entering)
             drawn |= _drawn(context, site, statement)
     if not tensors | whole:
         tensors = drawn
@@ -189,8 +195,11 @@ def _of_target(loop: ast.For) -> tuple[set[str], set[str]]:
     return set(), {target.id} if isinstance(target, ast.Name) else set()
 
 
-def _follow(statement: ast.Assign, tensors: set[str], whole: set[str]) -> None:
-    """Follows ``x = x.to(device)``, ``x, y = x.cuda(), y.cuda()`` and ``x, y = batch`` to tensors of the batch."""
+def _follow(statement: ast.Assign, tensors: set[str], whole: set[str], entering: set[str]) -> None:
+    """Follows ``x = x.to(device)``, ``x, y = x.cuda(), y.cuda()`` and ``x, y = batch`` to tensors of the batch.
+
+    ``entering`` are names that the model is called with: the run showed the first dimension of these tensors.
+    """
     known = tensors | whole
     for target in statement.targets:
         names = (
@@ -205,7 +214,7 @@ def _follow(statement: ast.Assign, tensors: set[str], whole: set[str]) -> None:
             for name in names:
                 tensors.discard(name)
                 whole.discard(name)
-        elif _keeps_samples(statement.value, target):
+        elif _keeps_samples(statement.value, target, entering):
             tensors.update(names)
             whole.difference_update(names)
         else:
@@ -213,24 +222,58 @@ def _follow(statement: ast.Assign, tensors: set[str], whole: set[str]) -> None:
             tensors.difference_update(names)
 
 
-def _keeps_samples(value: ast.expr, target: ast.expr) -> bool:
-    """True if the assigned values are tensors of the batch with all samples in the same order."""
+def _keeps_samples(value: ast.expr, target: ast.expr, entering: set[str]) -> bool:
+    """True if the assigned values are tensors of the batch with all samples in the same order.
+
+    The run showed the first dimension of the tensors with names in ``entering``.
+    """
     if isinstance(target, ast.Tuple | ast.List):
         if isinstance(value, ast.Tuple | ast.List):
-            return all(_keeps_samples(each, ast.Name("", ast.Store())) for each in value.elts)
+            pairs = zip(value.elts, target.elts, strict=False)
+            return all(_keeps_samples(each, name, entering) for each, name in pairs)
         return isinstance(value, ast.Name)
+    seen = isinstance(target, ast.Name) and target.id in entering
     match value:
-        case ast.Call(
-            func=ast.Attribute(value=ast.Name(), attr="to" | "cuda" | "float" | "long" | "contiguous")
-        ):
-            return True
-        case ast.Call(func=ast.Attribute(value=owner, attr="to" | "cuda" | "float" | "long" | "contiguous")):
-            return _keeps_samples(owner, target)
+        case ast.Call(func=ast.Attribute(value=owner)) if _keeps_first_dimension(value, seen=seen):
+            return isinstance(owner, ast.Name) or _keeps_samples(owner, target, entering)
+        case ast.BinOp(left=left, right=ast.Constant()):
+            return isinstance(left, ast.Name) or _keeps_samples(left, target, entering)
         case ast.Subscript(value=ast.Name(), slice=ast.Constant(value=int() | str())):
             return True
         case ast.Subscript(
             value=ast.Name(), slice=ast.Tuple(elts=[ast.Slice(lower=None, upper=None, step=None), *_])
         ):
+            return True
+        case _:
+            return False
+
+
+def _keeps_first_dimension(call: ast.Call, *, seen: bool) -> bool:
+    """True if a method of a tensor keeps its first dimension, and what is in each place of it."""
+    assert isinstance(call.func, ast.Attribute)
+    name, given = call.func.attr, [*call.args, *(each.value for each in call.keywords)]
+    numbers = [each.value for each in given if isinstance(each, ast.Constant) and isinstance(each.value, int)]
+    match name:
+        case "unsqueeze":
+            return len(numbers) == 1 == len(given) and numbers[0] >= 1
+        case "squeeze" | "flatten" | "transpose":
+            return bool(given) and len(numbers) == len(given) and min(numbers) >= 1
+        case "permute":
+            return bool(numbers) and len(numbers) == len(given) and numbers[0] == 0
+        case "view" | "reshape":
+            return len(given) > 1 and (_is_first_size(given[0]) or (seen and text_of(given[0]) == "-1"))
+        case _:
+            return name in _KEEP_SHAPE
+
+
+def _is_first_size(value: ast.expr) -> bool:
+    """True for ``x.size(0)``, ``x.shape[0]`` and ``len(x)``."""
+    match value:
+        case ast.Call(func=ast.Attribute(attr="size"), args=[ast.Constant(value=0)]):
+            return True
+        case ast.Subscript(value=ast.Attribute(attr="shape"), slice=ast.Constant(value=0)):
+            return True
+        case ast.Call(func=ast.Name(id="len"), args=[_]):
             return True
         case _:
             return False

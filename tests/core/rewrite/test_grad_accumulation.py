@@ -53,6 +53,23 @@ REWRITTEN = {
             "    print(loss.item())\n"
         ),
     ),
+    "the result is shown": (
+        (
+            "for x, y in loader:\n    x, y = x.view(-1, 9).float(), y.float().unsqueeze(1) / 2\n"
+            "    out = model(x)\n    loss = f(out, y)\n    optimizer.zero_grad()\n    loss.backward()\n"
+            "    optimizer.step()\n    print(loss.item(), (out.argmax(1) == y).sum())\n"
+        ),
+        (
+            "for x, y in loader:\n    x, y = x.view(-1, 9).float(), y.float().unsqueeze(1) / 2\n"
+            "    optimizer.zero_grad()\n    whole_loss = 0.0\n    whole_out = []\n"
+            "    for x_part, y_part in zip(x.chunk(4), y.chunk(4)):\n"
+            "        out = model(x_part)\n        loss = f(out, y_part)\n"
+            "        part_loss = loss * (len(x_part) / len(x))\n        part_loss.backward()\n"
+            "        whole_loss += loss.detach() * (len(x_part) / len(x))\n"
+            "        whole_out.append(out.detach())\n    loss = whole_loss\n    out = torch.cat(whole_out)\n"
+            "    optimizer.step()\n    print(loss.item(), (out.argmax(1) == y).sum())\n"
+        ),
+    ),
     "moved to a device, tabs": (
         (
             "for x, y in loader:\n\tx, y = x.to(device), y.to(device)\n"
@@ -148,7 +165,14 @@ LOOP = "for x, y in loader:\n    {}\n    optimizer.step()\n"
         ("loss = f(model(x), y); loss.backward()", "shares its line"),
         ("loss = nn.MSELoss(reduction='sum')(model(x), y)\n    loss.backward()", "plain mean"),
         ("loss = g(model(x), y)\n    loss.backward()", "not known to be a mean"),
-        ("out = model(x)\n    loss = f(out, y)\n    loss.backward()\n    acc(out, y)", "`out` is used after"),
+        (
+            "h = model(x)\n    out = h[0]\n    loss = f(out, y)\n    loss.backward()\n    acc(h, y)",
+            "`h` is used after",
+        ),
+        (
+            "out = model(x)\n    loss = f(out, y)\n    loss.backward()\n    print(out.grad)",
+            "`out` is used after",
+        ),
         ("loss = f(model(x), y)\n    total += loss.item()\n    loss.backward()", "stands between"),
         ("loss = f(model(x), y)\n    scaler.scale(loss).backward()", "gradient scaler"),
         ("loss = f(model(x), y)\n    accelerator.backward(loss)", "goes through `accelerator`"),
@@ -201,6 +225,34 @@ def test_parts_that_are_not_equal(workshop) -> None:
     shop = workshop(HEAD + REWRITTEN["plain"][0], optimizers=(("Adam", 4),))
     assert "cannot be split into 3 equal parts" in shop.reason("grad_accumulation=3")
     assert "not a value" in shop.reason("grad_accumulation=half")
+
+
+@pytest.mark.parametrize(
+    ("made", "divisible"),
+    [
+        ("x = x.reshape(x.size(0), -1)", True),
+        ("x = x.view(x.shape[0], 3, -1)", True),
+        ("x = x.view(-1, 9)", True),
+        ("x = x.flatten(1).detach() / 255", True),
+        ("x = x.permute(0, 2, 1).transpose(1, 2)", True),
+        ("y = y.unsqueeze(1).squeeze(2).type(torch.long)", True),
+        ("y = y.view(-1, 1)", False),
+        ("y = y.view(-1)", False),
+        ("y = y.squeeze()", False),
+        ("y = y.unsqueeze(0)", False),
+        ("x = x.permute(1, 0, 2)", False),
+        ("x = x.transpose(0, 1)", False),
+        ("x = x.flatten()", False),
+    ],
+)
+def test_the_batch_is_followed_through_methods_that_keep_its_first_dimension(
+    workshop, made: str, divisible: bool
+) -> None:
+    source = f"for x, y in loader:\n    {made}\n    loss = f(model(x), y)\n    loss.backward()\n    optimizer.step()\n"
+    planned = workshop(HEAD + source, optimizers=(("Adam", 4),)).plan("grad_accumulation=2")
+    assert bool(planned.edits) is divisible
+    if not divisible:
+        assert "cannot be divided" in planned.refused[0].reason
 
 
 MODEL = """\
