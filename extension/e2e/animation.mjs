@@ -1,9 +1,11 @@
-// An animated PNG from single ones of the same size: the frames' data, renumbered, behind one header.
+// Joins PNG files of the same size into an animated PNG: one header, then the renumbered data of the frames.
 import { crc32 } from "node:zlib";
 
 const SIGNATURE = Buffer.from([137, 80, 78, 71, 13, 10, 26, 10]);
 
-/** Frames (PNG files as buffers, all of one size), each shown for so many ms, over and over. */
+/**
+ * The frames (PNG files of one size, as buffers) as an endless animation. Each frame is shown for `delayMs`.
+ */
 export function animated(frames, delayMs) {
   const first = chunks(frames[0]);
   const header = first.find(({ type }) => type === "IHDR").data;

@@ -1,4 +1,5 @@
-// What the extension costs: its activation, and an idle window; prints JSON. benchmarks/extension_cost.py runs it.
+// Measures the extension's cost: load, activation and idle windows. Prints JSON.
+// benchmarks/extension_cost.py runs this file.
 import { execFileSync } from "node:child_process";
 import * as fs from "node:fs";
 import * as path from "node:path";
@@ -17,7 +18,7 @@ const windows = Number(options.windows ?? 5);
 const seconds = Number(options.seconds ?? 30);
 const settled = (page) => page.waitForTimeout(8000);
 
-/** The processes below one, by a part of their command line. */
+/** A process and its descendants whose command line contains `part`. */
 function processes(root, part) {
   const parents = new Map();
   const lines = new Map();
@@ -27,7 +28,7 @@ function processes(root, part) {
       parents.set(Number(name), Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1]));
       lines.set(Number(name), fs.readFileSync(`/proc/${name}/cmdline`, "utf8").replaceAll("\0", " "));
     } catch {
-      // Ended in the meantime.
+      // The process has ended in the meantime.
     }
   }
   const below = (id) => id === root || (parents.has(id) && below(parents.get(id)));
@@ -43,7 +44,7 @@ function cpuMs(ids) {
   return (1000 / TICKS_PER_SECOND) * ticks.reduce((sum, one) => sum + one, 0);
 }
 
-/** CPU time that the processes take while nobody does anything, in ms per second. */
+/** CPU time of the processes in an idle window, in ms per second. */
 async function idle(bench, page, part) {
   const ids = processes(bench.processId, part);
   const before = cpuMs(ids);
@@ -60,7 +61,7 @@ async function inWorkbench(settings, use) {
   }
 }
 
-/** The time to read and run the extension's own file; the editor's interface is stood in for. */
+/** The time to read and run the extension's own file. A stand-in replaces the editor's interface. */
 function loadMs() {
   const code = `
     const Module = require("node:module");

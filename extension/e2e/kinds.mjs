@@ -1,10 +1,13 @@
-// The kinds of scripts that people write: where the batch size lies decides how it is dragged.
+// The kinds of scripts in the tests. The place of the batch size differs and determines the result of a drag.
 import * as fs from "node:fs";
 import * as path from "node:path";
 
 const SCRIPTS = path.join(import.meta.dirname, "scripts");
 
-/** `file` holds the number, behind `before` in its line; null: nothing holds it, but `lives` names the place. `loop` is the line of the training loop. */
+/**
+ * `file` contains the batch size, which follows `before` in its line. Null: the code computes the batch size
+ * at `lives`. `loop` is the line of the training loop.
+ */
 const KINDS = [
   { name: "argparse", own: 32, file: "train.py", before: 'add_argument("--batch-size", type=int, default=', loop: "for x, y in loader" },
   { name: "dataclass", own: 16, file: "train.py", before: "Settings(batch_size=", loop: "for x, y in loader" },
@@ -14,15 +17,17 @@ const KINDS = [
   { name: "computed", own: 32, file: null, lives: "train.py:15" },
 ];
 
-/** The size of a window that shows every line of each script: lenses are drawn only where they are in view. */
+/** The size of a window that shows every line of each script. The editor draws only the lenses in view. */
 export const WHOLE = { width: 1280, height: 1000 };
 
-/** For checks that look at no other batch size, number of threads or number format: trials of these are most of a run. */
+/**
+ * Settings without trials of other batch sizes, thread counts and number formats. Trials take most of a run.
+ */
 export const NO_TRIALS = { "skyline.profile.budgetS": 0 };
 
 export const WRITABLE = KINDS.filter(({ file }) => file?.endsWith(".py"));
 
-/** The number is in a settings file. */
+/** The kinds with the batch size in a settings file. */
 export const IN_SETTINGS = KINDS.filter(({ file }) => file !== null && !file.endsWith(".py"));
 
 export const READ_ONLY = KINDS.filter(({ file }) => file === null);
@@ -32,8 +37,9 @@ export function kindNamed(name) {
 }
 
 /**
- * A scenario of each kind whose number the code holds. Those of `always` run every time, the others with --all: the bars
- * are dragged in every kind each time, and these scenarios differ by kind in nothing but where the number is.
+ * A scenario for each kind with the batch size in the code. The kinds in `always` run every time, the others
+ * with --all. The scenarios of one title differ only in the place of the batch size, and the drag scenarios
+ * always run all kinds.
  */
 export function ofEachKind(title, run, always) {
   return WRITABLE.map((kind) => ({ title: `${title} ${kind.name}`, run: (context) => run(context, kind), further: !always.includes(kind.name) }));
@@ -45,7 +51,7 @@ export function filesOf(kind) {
   return Object.fromEntries(fs.readdirSync(folder).map((name) => [name, fs.readFileSync(path.join(folder, name), "utf8")]));
 }
 
-/** The number in a text of the file that holds it. */
+/** The batch size in the text of `kind.file`. Null if the text has none. */
 export function numberIn(kind, text) {
   const at = text.indexOf(kind.before);
   return at < 0 ? null : Number.parseInt(text.slice(at + kind.before.length), 10);

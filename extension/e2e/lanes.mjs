@@ -1,7 +1,7 @@
-// Scenarios side by side: each lane has a workbench and a browser of its own, and takes the next job that waits.
+// Runs scenarios in parallel: each lane has its own workbench and browser, and takes the next waiting job.
 import * as os from "node:os";
 
-/** A lane waits for windows, runs and quiet times for about half of its time, and its scripts compute with one thread. */
+/** A lane spends about half of its time waiting, and its scripts compute with one thread. */
 const MOST_LANES = 2;
 
 export function lanesFor(jobs, asked) {
@@ -9,8 +9,9 @@ export function lanesFor(jobs, asked) {
 }
 
 /**
- * Do all jobs, each with the workbench of its lane; then those that must run by themselves, in the first lane. A lane
- * that breaks leaves its jobs to the others, and the whole fails in the end.
+ * Run the jobs of `beside`, each with the workbench of its lane. Then run the jobs of `alone` in the first
+ * lane, one after the other. If a lane fails, the other lanes take its remaining jobs. The function then
+ * throws.
  */
 export async function inLanes(count, beside, alone, withWorkbench) {
   const waiting = [...beside];

@@ -1,10 +1,11 @@
-// Proof that the tests see the faults they are for: each fix is reverted by one replacement, and its check has to fail.
+// Checks that the tests notice the faults they test for: reverts each fix by one replacement and runs its
+// check, which must fail.
 //
 //   node e2e/mutations.mjs --python PYTHON [--level unit|e2e] [--only 1,7b] [--vsix FILE]
 //
-// The replacement is made in the working tree and taken back, so the file must be committed. The results of all runs are
-// in benchmarks/results/editor_mutations.json, and as a table in editor_mutations.md beside it. Exits with 1 if a check
-// passes although its fix is reverted.
+// The replacement is made in the working tree and reverted afterwards, so the file must be committed. The
+// results of all runs are in benchmarks/results/editor_mutations.json, and as a table in editor_mutations.md.
+// Exits with 1 if a check passes although its fix is reverted, or does not run.
 import { execFileSync, spawnSync } from "node:child_process";
 import * as fs from "node:fs";
 import * as os from "node:os";
@@ -23,15 +24,15 @@ const { values: options } = parseArgs({
 const python = path.resolve(options.python ?? path.join(REPOSITORY, ".venv/bin/python"));
 const wanted = options.only?.split(",");
 
-/** The command that runs a check, and its folder. */
+/** The command that runs a check, and its working directory. */
 function commandOf(check) {
-  // Without the repository's second chances: a fault would fail three times.
+  // No reruns of failed tests: a detected fault would otherwise fail three times.
   if (check.pytest) return { command: python, args: ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:rerunfailures", "-o", "addopts=--import-mode=importlib", ...check.pytest], cwd: REPOSITORY };
   if (check.vitest) return { command: "npx", args: ["vitest", "run", check.vitest, ...(check.named ? ["-t", check.named] : [])], cwd: EXTENSION };
   return { command: process.execPath, args: ["e2e/run.mjs", "--vsix", vsix(), "--python", python, "--only", check.e2e], cwd: EXTENSION };
 }
 
-/** The package with the mutation in it, built anew for each. */
+/** Build the package with the current mutation. */
 function vsix() {
   const file = path.join(os.tmpdir(), `skyline-mutation-${process.pid}.vsix`);
   execFileSync("npm", ["run", "-s", "build"], { cwd: EXTENSION, stdio: "pipe" });
@@ -39,7 +40,7 @@ function vsix() {
   return file;
 }
 
-/** Run a check: whether it passes, and the line that says what failed. */
+/** Run a check. The result has its outcome and the line with the failure. */
 function ran(check, level) {
   const { command, args, cwd } = commandOf(check);
   const began = Date.now();
@@ -51,11 +52,11 @@ function ran(check, level) {
   return { passes: status === 0, ran: !none && status !== null, said: said.slice(0, 160), seconds: Math.round((Date.now() - began) / 1000) };
 }
 
-/** A check without the fix. The file is as before afterwards, whatever happens. */
+/** Run a check without its fix, then restore the file, also after an error or a signal. */
 function without(mutation) {
   const file = path.join(REPOSITORY, mutation.file);
   const before = fs.readFileSync(file, "utf8");
-  if (before.split(mutation.fix).length !== 2) throw new Error(`${mutation.file} does not hold once: ${mutation.fix}`);
+  if (before.split(mutation.fix).length !== 2) throw new Error(`${mutation.file} does not contain exactly once: ${mutation.fix}`);
   fs.writeFileSync(file, before.replace(mutation.fix, () => mutation.fault));
   const restore = () => fs.writeFileSync(file, before);
   const stop = () => {
@@ -105,7 +106,7 @@ function table(results) {
 
 const known = new Map(fs.existsSync(RESULTS) ? JSON.parse(fs.readFileSync(RESULTS, "utf8")).map((row) => [row.key, row]) : []);
 const current = new Set(MUTATIONS.map(({ key }) => key));
-/** Keep the results so far: a run of all takes hours. */
+/** Write the results so far. A run of all mutations takes hours. */
 function write() {
   const rows = [...known.values()].filter(({ key }) => current.has(key));
   fs.writeFileSync(RESULTS, `${JSON.stringify(rows, null, 1)}\n`);

@@ -1,4 +1,6 @@
-// The end-to-end suite: node e2e/run.mjs --vsix FILE --python PYTHON [--only NAME,…] [--all] [--retry] [--lanes N] [--screenshots DIR] [--states DIR]
+// The end-to-end suite:
+//   node e2e/run.mjs --vsix FILE --python PYTHON [--only NAME,…] [--all] [--retry] [--lanes N]
+//                    [--screenshots DIR] [--states DIR]
 import * as fs from "node:fs";
 import * as path from "node:path";
 import { parseArgs } from "node:util";
@@ -35,11 +37,11 @@ import { Window } from "./window.mjs";
 
 const HERE = import.meta.dirname;
 const OUT = path.join(HERE, "out");
-/** Those that share one window and the profile that the first of them makes. */
+/** Scenarios that share one window, and the profile that the scenario `profiling` makes in it. */
 const SHARED = [editing, reloading, twoFiles];
-/** Those that open windows of their own; the one that waits longest comes first. */
+/** Scenarios that open their own windows. The one with the longest waiting time is first. */
 const ALONE = [pythonExtension, batchSize, ...savedByHand, ...fixedAll, ...dragged, interpreters, plain, ...atTheLines, ...reported, ...withArguments, modules, notebooks, ...tasks, ...furtherTasks, misfit, colours, removing, planning, sweeping];
-/** Those that measure the same script twice, and compare: nothing else runs beside them. */
+/** Scenarios that measure a script twice and compare the results. No other scenario runs at the same time. */
 const MEASURING = [...changed, ...verified];
 
 const { values: options } = parseArgs({
@@ -65,12 +67,13 @@ if (unknown.length > 0) {
 }
 const wanted = (module) => (options.only ? options.only.split(",").includes(module.title) : options.all || !module.further);
 const failed = [];
-/** Scenarios that passed only after a failure, and checks that could not be made here. */
+/** Scenarios that passed only after a failure. */
 const retried = [];
+/** Checks that this machine does not allow. */
 const skipped = [];
 let checks = 0;
 
-/** What a scenario says and counts. Its lines come together, at its end: others run beside it. */
+/** The output and the checks of a scenario. It is printed at the end, because scenarios run in parallel. */
 class Account {
   #began = Date.now();
   #lines = [];
@@ -89,12 +92,12 @@ class Account {
     this.say(`  ok  ${what} (${this.seconds})`);
   };
 
-  /** The same of what comes about in a moment. */
+  /** Like `check`, but wait up to 30 s for the condition. */
   eventually = async (what, holds) => this.check(what, await until(holds, `not so: ${what}`, 30_000));
 
   measured = (what, value) => this.say(`      ${what}: ${value}`);
 
-  /** A check that the machine does not allow now. */
+  /** Skip a check that the machine does not allow. */
   leftOut = (what) => {
     skipped.push(what);
     this.say(`  LEFT OUT  ${what}`);
@@ -105,14 +108,14 @@ class Account {
   }
 }
 
-/** With --states, a picture of the window as it is now, to be looked at by a person. */
+/** With --states, save a screenshot of the window for manual review. */
 const shot = async (window, name) => {
   if (!options.states) return;
   fs.mkdirSync(options.states, { recursive: true });
   await window.page.screenshot({ path: path.join(options.states, `${name}.png`) });
 };
 
-/** Run a scenario, and with --retry up to twice again after a failure. True where it passed in the end. */
+/** Run a scenario. With --retry, repeat it up to twice after a failure. True if an attempt passes. */
 async function scenario(module, context, again = async () => {}) {
   const attempts = options.retry && !module.once ? 3 : 1;
   for (let attempt = 1; attempt <= attempts; attempt += 1) {
@@ -135,7 +138,7 @@ async function scenario(module, context, again = async () => {}) {
   return false;
 }
 
-/** Say what failed, with all that is needed to see why. */
+/** Report a failure, and save screenshots and the log to find its cause. */
 async function told(account, title, attempt, error, bench) {
   fs.mkdirSync(OUT, { recursive: true });
   const name = `failed-${title.replaceAll(" ", "-")}-${attempt}`;
@@ -143,24 +146,24 @@ async function told(account, title, attempt, error, bench) {
     await page.screenshot({ path: path.join(OUT, `${name}-${index}.png`), timeout: 10_000 }).catch(() => {});
   }
   fs.writeFileSync(path.join(OUT, `${name}.log`), bench.extensionLog());
-  account.say(`  FAILED  ${title}, attempt ${attempt}, after ${account.seconds}: ${error.stack}\n  pictures and log: ${OUT}/${name}*`);
-  account.say(`--- the end of the extension's log ---\n${bench.extensionLog().slice(-3000)}\n---`);
+  account.say(`  FAILED  ${title}, attempt ${attempt}, after ${account.seconds}: ${error.stack}\n  screenshots and log: ${OUT}/${name}*`);
+  account.say(`--- end of the extension's log ---\n${bench.extensionLog().slice(-3000)}\n---`);
 }
 
-/** The window with the training script, opened anew as it was at first but for what was profiled. */
+/** Reopen the window with the original training script. Its saved profiles stay. */
 async function freshWindow(bench, window) {
   await window?.close();
   bench.forgetUnsaved();
   return Window.open(bench, bench.workspace("main", files), "train.py");
 }
 
-/** Of the page that the scenarios before it used: another attempt would look at a page that nobody used. */
+/** Checks the page after the scenarios that used it. There is no retry, because it would get an unused page. */
 const keptToItself = {
   title: "other machines",
   once: true,
   run({ bench, window: { page }, check, measured }) {
-    check("the page asked nothing of other machines", page.outside.length === 0);
-    check("and kept to its content policy", page.violations.length === 0);
+    check("the page sends no request to other machines", page.outside.length === 0);
+    check("the page complies with its content security policy", page.violations.length === 0);
     measured("activation, ms", /activated in ([\d.]+) ms/.exec(bench.extensionLog())?.[1]);
   },
 };
@@ -184,7 +187,9 @@ async function together(bench) {
   await shared.window.close();
 }
 
-/** Nothing left of a failed attempt: no window, and no folder whose profiles the next one would find. */
+/**
+ * Remove the windows and workspaces of a failed attempt, so that the next attempt does not find its profiles.
+ */
 async function cleared(bench) {
   for (const page of [...bench.pages(), ...bench.popUps()]) await page.close();
   bench.forgetUnsaved();
@@ -203,7 +208,7 @@ async function withWorkbench(settings, use) {
   }
 }
 
-/** The shared window, then its profiles in a workspace that is not trusted. */
+/** Run the scenarios of the shared window, then show its profiles in an untrusted workspace. */
 async function withSaved(bench, context) {
   const saved = fs.mkdtempSync(path.join(fs.realpathSync("/tmp"), "skyline-saved-"));
   try {
@@ -212,7 +217,7 @@ async function withSaved(bench, context) {
     if (!wanted(untrusted) || !fs.existsSync(profiles)) return;
     fs.cpSync(profiles, saved, { recursive: true });
     if (fs.readdirSync(saved).length === 0) return;
-    // With the Skyline that the extension brings, though the interpreter has one.
+    // Use the bundled Skyline, although the interpreter has Skyline installed.
     const settings = { "skyline.importStrategy": "useBundled" };
     await withWorkbench({ trust: true, settings }, (other) => scenario(untrusted, { bench: other, ...context, saved }));
   } finally {
@@ -227,11 +232,11 @@ async function main() {
   const context = { python, script: files["train.py"] };
   const job = (module) => (bench) => scenario(module, { bench, ...context }, () => cleared(bench));
   const beside = ALONE.filter(wanted).map(job);
-  // Second: the scenario before it waits for most of its time, and the chain of these is the next longest.
+  // This job is second, because it takes the longest after the first scenario.
   if ([profiling, ...SHARED, untrusted].some(wanted)) beside.splice(1, 0, (bench) => withSaved(bench, context));
   const lanes = lanesFor(beside, options.lanes && Number(options.lanes));
   await inLanes(lanes, beside, MEASURING.filter(wanted).map(job), (use) => withWorkbench({}, use));
-  // On lines of their own: continuous integration repeats them at its end.
+  // Continuous integration repeats these lines at the end of its output.
   for (const one of skipped) console.log(`LEFT OUT: ${one}`);
   for (const one of retried) console.log(`RETRIED: ${one}`);
   if (failed.length > 0) throw new Error(`failed: ${failed.join(", ")}`);

@@ -1,11 +1,11 @@
-// The pictures of the README: the same window in light and dark, and a bar being dragged.
+// Takes the pictures of the README: the window in a light and a dark theme, and an animation of a drag.
 import * as fs from "node:fs";
 import * as path from "node:path";
 import { animated } from "./animation.mjs";
 import { there, until } from "./workbench.mjs";
 
 const THEMES = { light: "Default Light Modern", dark: "Default Dark Modern" };
-/** What the workbench calls them in a page of ours. */
+/** The classes that the workbench sets on a webview's body for these themes. */
 const CLASSES = { light: "vscode-light", dark: "vscode-dark" };
 
 export async function takeScreenshots(window, folder) {

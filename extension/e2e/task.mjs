@@ -1,4 +1,5 @@
-// Tasks of docs/tasks.md in the editor: at most two clicks, drags or commands from an open file, and a sentence that answers.
+// Helpers for the tasks of docs/tasks.md in the editor. From an open file, a task takes at most two clicks,
+// drags or commands, and a sentence answers it.
 import { NO_TRIALS } from "./kinds.mjs";
 import { Window } from "./window.mjs";
 import { seen, until } from "./workbench.mjs";
@@ -20,7 +21,7 @@ class Images(torch.utils.data.Dataset):
         time.sleep(0.002)  # a file to read
         return torch.randn(64), index % 4`;
 
-/** What a person does after a file is open. */
+/** The user's actions after a file is open. */
 class Actions {
   #done = [];
 
@@ -34,32 +35,36 @@ class Actions {
   }
 }
 
-/** A window with a file of a new workspace open in it, and the account of what is done there. */
+/** Open a file of a new workspace in a window, and start the list of actions. */
 export async function opened(bench, name, file, files, settings = NO_TRIALS, size = SIZE) {
   const folder = bench.workspace(`tasks-${name}`, { ...files, ".vscode/settings.json": JSON.stringify({ "skyline.profile.onSave": "never", ...settings }) });
-  // A file of the address is opened as text, also a notebook.
+  // The workbench opens a file in its address as text, even a notebook.
   const isNotebook = file.endsWith(".ipynb");
   const window = await Window.open(bench, folder, isNotebook ? "" : file, size);
   if (isNotebook) await window.openFile(file);
   return { window, actions: new Actions() };
 }
 
-/** For a picture: the focus in the script, so that its lenses are new, and no hint under the pointer. */
+/**
+ * Prepare a screenshot: focus the script, so that its lenses are current, and move the pointer off the text.
+ */
 export async function settled(window) {
   await window.focusEditor();
   await window.page.mouse.move(window.page.viewportSize().width / 2, window.page.viewportSize().height - 8);
   const old = window.page.locator(".codelens-decoration a", { hasText: /cancel|measuring/ });
-  await until(async () => (await old.count()) === 0, "the lens still tells of the run", 60_000);
+  await until(async () => (await old.count()) === 0, "the lens still shows the run", 60_000);
 }
 
-/** The button in the title of an editor, or in the toolbar of a notebook; it opens the view. */
+/**
+ * Press the profile button in the title of an editor or in the toolbar of a notebook. It also opens the view.
+ */
 export async function pressProfile({ page }) {
   const button = page.locator('.action-label:is([aria-label*="Profile Training Script"], :has-text("Profile Training Script")):visible').first();
   await seen(button, "there is no button that profiles");
   await button.click();
 }
 
-/** What a part of the view says, once it says this. */
+/** Wait until the text of a part of the view matches, and return the text. */
 export async function sentence({ view }, selector, wanted) {
   let said = "";
   await until(async () => {

@@ -1,10 +1,10 @@
-// A window of the workbench as a person uses it: what can be seen and done in it.
+// A window of the workbench with the user's actions and the visible state.
 import * as fs from "node:fs";
 import { seen, there, until } from "./workbench.mjs";
 
-/** On a machine with other things to do. */
+/** Time limit of a run on a busy machine. */
 const RUN_TIMEOUT_MS = 300_000;
-/** Longer than the pauses between two redraws of the lenses, also of a busy server. */
+/** Longer than the time between two redraws of the lenses, even with a busy server. */
 const LENSES_LOST_MS = 15_000;
 const VIEW = 'iframe.webview.ready[src*="extensionId=skyline"]';
 
@@ -12,7 +12,7 @@ export class Window {
   constructor(bench, page) {
     this.bench = bench;
     this.page = page;
-    // A notebook has a page of its own beside the view's.
+    // A notebook has its own page, so select the view's page.
     this.view = page.frameLocator(VIEW).frameLocator("iframe#active-frame");
   }
 
@@ -25,7 +25,7 @@ export class Window {
     return this.page.locator(".codelens-decoration a", { hasText: text }).first();
   }
 
-  /** Wait for a lens; runs take their time on a busy machine. */
+  /** Wait for a lens. Runs are slow on a busy machine. */
   async seesLens(text, timeout = RUN_TIMEOUT_MS) {
     let asked = Date.now();
     await until(async () => {
@@ -39,8 +39,8 @@ export class Window {
   }
 
   /**
-   * VS Code drops a request for lenses that waits for its turn when the focus leaves the editor, and makes it when the
-   * focus comes back. Until then old lenses stay, or titles without a command.
+   * Make the editor request its lenses again. When the focus leaves the editor, VS Code drops a pending
+   * request for lenses until the focus returns. Meanwhile old lenses, or titles without a command, stay.
    */
   async #asksForLenses() {
     const input = this.page.locator(".editor-instance .monaco-editor :is(textarea.inputarea, .native-edit-context)").first();
@@ -51,9 +51,11 @@ export class Window {
     });
   }
 
-  /** Click a lens until that has had an effect: an editor that redraws its lenses drops a click now and then. */
+  /**
+   * Click a lens until the click has an effect. An editor that redraws its lenses sometimes drops a click.
+   */
   async clickLens(text, effect, what) {
-    // The title alone will do: a click on it brings the focus back, and the editor then asks for its command.
+    // A title without a command is enough: a click focuses the editor, which then requests the command.
     const title = this.page.locator(".codelens-decoration > :is(a, span)", { hasText: text }).first();
     await seen(title, `no lens says "${text}"`, RUN_TIMEOUT_MS);
     await until(async () => {
@@ -64,19 +66,21 @@ export class Window {
     }, what, 60_000);
   }
 
-  /** The text of the line that holds this, with plain spaces; hints at its end included, and what a decoration hides. */
+  /**
+   * The line that contains this text, with plain spaces. It includes hints and text hidden by a decoration.
+   */
   async line(text) {
     const found = await this.page.locator(".monaco-editor .view-line", { hasText: text }).first().textContent({ timeout: 10_000 });
     return found.replaceAll("\u00a0", " ");
   }
 
-  /** The lines on show in the editor in front, one text: what is typed, not what decorates it. */
+  /** The line with the batch size in the active editor. Its text does not include a decoration's number. */
   async codeOf(kind) {
-    await there(this.page.locator(".tab.active", { hasText: kind.file }), `${kind.file} is not in front`, 5000);
+    await there(this.page.locator(".tab.active", { hasText: kind.file }), `${kind.file} is not the active editor`, 5000);
     return this.line(kind.before);
   }
 
-  /** The number that covers the one in the code while a bar moves; null: nothing covers it. */
+  /** The number that a decoration shows in the code while a bar moves. Null without a decoration. */
   async liveNumber() {
     return this.page.evaluate(() => {
       for (const span of document.querySelectorAll(".monaco-editor .view-line span")) {
@@ -93,12 +97,12 @@ export class Window {
     return Number(await this.view.locator("input[type=number]").inputValue());
   }
 
-  /** Whether any editor holds something unsaved. */
+  /** True if any editor has unsaved changes. */
   async anyDirty() {
     return (await this.page.locator(".tab.dirty").count()) > 0;
   }
 
-  /** Profile the script in front by its lens, and wait for the end. */
+  /** Profile the script in the active editor by its lens, and wait for the end. */
   async profileNow() {
     await this.seesLens("Profile this training script");
     await this.showView();
@@ -107,7 +111,7 @@ export class Window {
     await this.profiled();
   }
 
-  /** A save has started a run: wait for its end, the view being on its new profile. */
+  /** Wait for the end of a run that a save starts. */
   async runAgainEnded() {
     const cancel = this.view.locator("[data-key=again]", { hasText: "Cancel" });
     await until(async () => (await cancel.count()) > 0, "no run began", 20_000).catch(() => {});
@@ -120,15 +124,15 @@ export class Window {
     await seen(this.page.locator(".tab.active", { hasText: name }));
   }
 
-  /** Type at the end of the line that holds this. */
+  /** Type at the end of the line that contains this text. */
   async typeAtEnd(text, typed) {
     await this.focusEditor(text);
     await this.page.keyboard.press("End");
     await this.page.keyboard.type(typed, { delay: 10 });
-    await until(async () => (await this.line(text)).includes(typed.trim()), "what was typed is not in the editor");
+    await until(async () => (await this.line(text)).includes(typed.trim()), "the typed text is not in the editor");
   }
 
-  /** Whether a what-if is on: put into the code from here, or there when it was profiled. */
+  /** True if the switch of a what-if is on: Skyline wrote it, or the profiled code has it. */
   async isOn(name) {
     return (await this.whatIf(name).locator("input:checked").count()) > 0;
   }
@@ -139,7 +143,7 @@ export class Window {
     const isSo = async () => (await this.isOn(name)) === on;
     await until(async () => {
       if (await isSo()) return true;
-      // The list is drawn anew when figures come: a click that meets that is made again.
+      // The list is redrawn when figures arrive. A click during a redraw is repeated.
       await this.whatIf(name).locator(on ? "input:not(:checked)" : "input:checked").first().click({ timeout: 5000 });
       return until(isSo, "not yet", 10_000);
     }, `${name} did not switch`);
@@ -156,7 +160,7 @@ export class Window {
     await there(this.view.locator("main#view header"));
   }
 
-  /** Wait until a profile is on show, in the editor and in the view, and nothing runs. */
+  /** Wait until the editor and the view show a profile, and no run is in progress. */
   async profiled() {
     await this.seesLens("peak");
     await this.showView();
@@ -164,7 +168,7 @@ export class Window {
     await this.runEnded();
   }
 
-  /** Wait for the end of a run: the curve over batch sizes comes last. */
+  /** Wait for the end of a run. The curve over batch sizes is measured last. */
   async runEnded() {
     await seen(this.view.locator("[data-key=again]", { hasText: "Profile again" }), "the run did not end", RUN_TIMEOUT_MS);
   }
@@ -174,7 +178,7 @@ export class Window {
     await this.pick("F1", `>${title}`, title);
   }
 
-  /** Choose from one of the lists at the top of the window; a busy editor may miss the key, or be slow with the list. */
+  /** Choose from a list at the top of the window. Retries, because a busy editor may miss the key. */
   async pick(key, typed, wanted) {
     const input = this.page.locator(".quick-input-widget input").first();
     const row = this.page.locator(".quick-input-list .monaco-list-row", { hasText: wanted }).first();
@@ -186,48 +190,48 @@ export class Window {
     }, `"${wanted}" could not be chosen`, 90_000);
   }
 
-  /** Close the editor in front. */
+  /** Close the active editor. */
   async closeEditor() {
     await this.page.locator(".tab.active .tab-actions .action-label").first().click();
   }
 
-  /** Bring an editor that is open to the front. */
+  /** Activate an open editor. */
   async showTab(name) {
     await this.page.locator(".tab", { hasText: new RegExp(`^${name.replaceAll(".", "\\.")}\\b(?! \\()`) }).first().click();
   }
 
-  /** Undo until nothing is unsaved. */
+  /** Undo until the active editor has no unsaved changes. */
   async undoAll() {
     await this.focusEditor();
     await until(async () => {
       if (!(await this.isDirty())) return true;
       await this.page.keyboard.press("Control+z");
       return false;
-    }, "what was typed was not undone", 60_000);
+    }, "the typed text was not undone", 60_000);
   }
 
-  /** Save the file in front, and give back what is on disk then. */
+  /** Save the active editor, and return the content of the file on disk. */
   async saved(file) {
     await this.page.keyboard.press("Control+s");
-    await until(async () => !(await this.isDirty()), "it was not saved", 60_000);
+    await until(async () => !(await this.isDirty()), "the file was not saved", 60_000);
     return fs.readFileSync(file, "utf8");
   }
 
-  /** Click into the editor, on a line with this text if one is in sight: a change further down scrolls the first lines away. */
+  /** Click into the editor, on a line with this text if one is visible. */
   async focusEditor(text = "import torch") {
     const lines = this.page.locator(".monaco-editor .view-line");
     const wanted = lines.filter({ hasText: text });
-    // Scrolled away: the first line on show may lie below the shadow of the upper edge.
+    // If no line matches, click a line in the middle: a shadow may cover the first visible line.
     await ((await wanted.count()) > 0 ? wanted.first() : lines.nth(Math.floor((await lines.count()) / 2))).click();
   }
 
-  /** One undo in the editor; the line that holds this is clicked first. */
+  /** Click the line that contains this text, then undo once. */
   async undo(text) {
     await this.focusEditor(text);
     await this.page.keyboard.press("Control+z");
   }
 
-  /** Drag a bar of the view to a fraction of its width; `middle` is called before it is let go. */
+  /** Drag a bar of the view to a fraction of its width. `middle` is called before the release. */
   async drag(name, fraction, middle = async () => {}) {
     const track = this.view.locator(`[data-bar="${name}"] .track`);
     await track.scrollIntoViewIfNeeded();
@@ -249,7 +253,7 @@ export class Window {
     return this.view.locator(".whatif", { hasText: name });
   }
 
-  /** The notifications on show. */
+  /** The notification with this text. */
   notification(text) {
     return this.page.locator(".notifications-toasts .notification-toast", { hasText: text }).first();
   }

@@ -1,4 +1,4 @@
-// A VS Code of its own: code-server with its own settings, extensions and workspaces, and a browser that shows it.
+// An isolated VS Code: code-server with its own settings, extensions and workspaces, and a browser.
 import { execFileSync, spawn } from "node:child_process";
 import * as fs from "node:fs";
 import * as net from "node:net";
@@ -10,11 +10,14 @@ const HERE = import.meta.dirname;
 const ENTRY = path.join(HERE, "workbench/node_modules/code-server/out/node/entry.js");
 const BROWSERS = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
 const START_TIMEOUT_MS = 240_000;
-/** For what must work anyway; what is waited for has its own, shorter times. */
+/** Time limit of browser actions that are expected to succeed. Conditions have their own limits. */
 const ACTION_TIMEOUT_MS = 120_000;
-/** Of each look at a condition. */
+/** Maximum time that a single evaluation of a condition adds to the waiting time. */
 const MOST_COUNTED_MS = 2500;
-/** What a page leaves in the browser, but for the files of the workbench, which are those of every window. */
+/**
+ * Data that a page stores in the browser. The HTTP cache with the workbench's files stays: all windows share
+ * it.
+ */
 const LEFT_BEHIND = "cookies,local_storage,indexeddb,file_systems,service_workers,cache_storage";
 
 const USER_SETTINGS = {
@@ -36,16 +39,19 @@ const USER_SETTINGS = {
   "security.workspace.trust.banner": "never",
   "security.workspace.trust.startupPrompt": "never",
   "window.confirmBeforeClose": "never",
-  // Two other batch sizes are measured all the same, and no check looks at more.
+  // Two other batch sizes are measured with this budget, and no check needs more.
   "skyline.profile.budgetS": 8,
 };
 
-/** Everything of one run, below one folder that goes away with it. */
+/** All files of a run are in one folder, which `stop` removes. */
 export class Workbench {
   #server = null;
-  /** One profile for all windows: each new one would read and compile the workbench's 12 MB of code again. */
+  /**
+   * One browser profile for all windows. A new profile would load and compile the workbench's 12 MB of code
+   * again.
+   */
   #browser = null;
-  /** A page that stays open: the browser ends with its last one. */
+  /** A page that stays open, because the browser ends with its last page. */
   #keeper = null;
   #log = "";
   #settings = {};
@@ -64,15 +70,15 @@ export class Workbench {
       fs.writeFileSync(bench.path(name), JSON.stringify(value));
     };
     write("data/User/settings.json", { ...USER_SETTINGS, ...settings });
-    // Not among the user's: a workbench in a browser may forget those of this scope there.
+    // Not in the user's settings: a workbench in a browser may lose settings of this scope there.
     write("data/Machine/settings.json", { ...(python ? { "skyline.interpreter": python } : {}), ...machine });
     bench.#settings = { ...USER_SETTINGS, ...settings };
-    // The PATH's Python is this one too: it is what a workspace that is not trusted gets.
+    // The PATH finds the same Python, because an untrusted workspace uses the one on the PATH.
     const searched = [bench.path("bin"), ...(python ? [path.dirname(python)] : []), process.env.PATH].join(path.delimiter);
     const env = { ...process.env, PATH: searched, HOME: bench.path("home"), XDG_CONFIG_HOME: bench.path("home/xdg"), EXTENSIONS_GALLERY: '{"serviceUrl":""}', OMP_NUM_THREADS: "1" };
     delete env.VSCODE_IPC_HOOK_CLI;
     fs.mkdirSync(env.XDG_CONFIG_HOME, { recursive: true });
-    // The workbench takes the path of a login shell, which sets it anew.
+    // The workbench uses the PATH of a login shell, which sets it again.
     fs.writeFileSync(bench.path("home/.profile"), `export PATH="${bench.path("bin")}:$PATH"\n`);
     const base = [ENTRY, "--user-data-dir", bench.path("data"), "--extensions-dir", bench.path("extensions"), "--config", bench.path("config.yaml")];
     if (vsix) execFileSync(process.execPath, [...base, "--install-extension", vsix], { env, stdio: "pipe" });
@@ -85,7 +91,7 @@ export class Workbench {
       executablePath: browserPath(),
       args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"],
       permissions: ["clipboard-read", "clipboard-write"],
-      // Without a GPU, a spinner that turns while a script is measured keeps half a core busy.
+      // Without a GPU, an animated spinner takes half a core during a measurement.
       reducedMotion: "reduce",
     });
     bench.#browser.setDefaultTimeout(ACTION_TIMEOUT_MS);
@@ -97,7 +103,7 @@ export class Workbench {
     return path.join(this.root, name);
   }
 
-  /** A workspace folder with these files; returns its path. */
+  /** Create a workspace folder with these files. Returns its path. */
   workspace(name, files) {
     const folder = this.path(`workspaces/${name}`);
     for (const [file, text] of Object.entries(files)) {
@@ -107,13 +113,13 @@ export class Workbench {
     return folder;
   }
 
-  /** A program on the path of the workbench, or in another folder of it. */
+  /** Create a program on the PATH of the workbench, or in another folder below its root. */
   program(name, text, folder = "bin") {
     fs.mkdirSync(this.path(folder), { recursive: true });
     fs.writeFileSync(this.path(`${folder}/${name}`), text, { mode: 0o755 });
   }
 
-  /** A window on a folder, with a file open in it. */
+  /** Open a window on a folder, with a file if one is given. */
   async open(folder, file, { width = 1280, height = 860 } = {}) {
     if (this.#pages.size === 0) await this.#forgetPages();
     const page = await this.#browser.newPage();
@@ -135,14 +141,14 @@ export class Workbench {
     return page;
   }
 
-  /** Drop what editors of windows that were closed held unsaved, which a window opened on the same folder would bring back. */
+  /** Delete the backups of unsaved files. Otherwise a new window on the same folder would restore them. */
   forgetUnsaved() {
     for (const entry of fs.readdirSync(this.path("data"), { withFileTypes: true, recursive: true })) {
       if (entry.isDirectory() && entry.name === "Backups") fs.rmSync(path.join(entry.parentPath, entry.name), { recursive: true, force: true });
     }
   }
 
-  /** What the extension has logged, in all windows so far, the latest last. */
+  /** The extension's log of all windows, the latest window last. */
   extensionLog() {
     const found = [];
     const walk = (folder) => {
@@ -153,23 +159,23 @@ export class Workbench {
       }
     };
     if (fs.existsSync(this.path("data/logs"))) walk(this.path("data/logs"));
-    // By time: in the order of their names the tenth window comes before the second.
+    // Sort by time: by name the tenth window would come before the second.
     const begun = new Map(found.map((file) => [file, fs.statSync(file).birthtimeMs]));
     found.sort((one, other) => begun.get(one) - begun.get(other));
     return found.map((file) => fs.readFileSync(file, "utf8")).join("\n");
   }
 
-  /** The windows that are open. */
+  /** The open windows. */
   pages() {
     return [...this.#pages];
   }
 
-  /** Pages that a window has opened. */
+  /** Pages opened by a window. */
   popUps() {
     return this.#browser.pages().filter((page) => page !== this.#keeper && !this.#pages.has(page));
   }
 
-  /** Begin as in a new browser: no layout, no open editors, no state of the windows before. */
+  /** Reset the browser's data: layout, open editors and other state of earlier windows. */
   async #forgetPages() {
     const session = await this.#browser.newCDPSession(this.#keeper);
     await session.send("Storage.clearDataForOrigin", { origin: `http://127.0.0.1:${this.port}`, storageTypes: LEFT_BEHIND });
@@ -182,12 +188,12 @@ export class Workbench {
     fs.writeFileSync(this.path("data/User/settings.json"), JSON.stringify(this.#settings));
   }
 
-  /** A file of a workspace as it is on disk. */
+  /** The content of a workspace's file on disk. */
   read(file) {
     return fs.readFileSync(this.path(`workspaces/${file}`), "utf8");
   }
 
-  /** Write a file of a workspace as another program does. */
+  /** Write a workspace's file from outside the editor. */
   write(file, text) {
     fs.writeFileSync(this.path(`workspaces/${file}`), text);
   }
@@ -202,7 +208,7 @@ export class Workbench {
     return this.profiles(workspace).length > 0;
   }
 
-  /** The process that everything else is a child of. */
+  /** The server process, which is the ancestor of all others except the browser. */
   get processId() {
     return this.#server.pid;
   }
@@ -220,7 +226,7 @@ export class Workbench {
       try {
         process.kill(-this.#server.pid, "SIGKILL");
       } catch {
-        // Nobody of its group is left.
+        // The process group has already ended.
       }
     }
     fs.rmSync(this.root, { recursive: true, force: true, maxRetries: 5, retryDelay: 200 });
@@ -228,8 +234,8 @@ export class Workbench {
 }
 
 /**
- * Ask until it holds; what it raises counts as no. Time that this process could not run in does not count: a machine
- * that is held up is no failure.
+ * Wait until the condition holds, and return its value. An exception counts as false. Time in which this
+ * process could not run does not count towards the limit, so that a stalled machine causes no failure.
  */
 export async function until(holds, what, timeoutMs = 60_000) {
   let waited = 0;
@@ -249,19 +255,19 @@ export async function until(holds, what, timeoutMs = 60_000) {
   }
 }
 
-/** Wait until it can be seen. */
-export function seen(locator, what = `${String(locator)} is not to be seen`, timeoutMs = 120_000) {
+/** Wait until an element is visible. */
+export function seen(locator, what = `${String(locator)} is not visible`, timeoutMs = 120_000) {
   return until(() => locator.first().isVisible(), what, timeoutMs);
 }
 
-/** Wait until it is on the page, perhaps behind something. */
-export function there(locator, what = `${String(locator)} is not there`, timeoutMs = 120_000) {
+/** Wait until an element is on the page. It may be hidden by another one. */
+export function there(locator, what = `${String(locator)} is not on the page`, timeoutMs = 120_000) {
   return until(async () => (await locator.count()) > 0, what, timeoutMs);
 }
 
 export function browserPath() {
   const found = [process.env.SKYLINE_CHROMIUM, ...BROWSERS].find((one) => one && fs.existsSync(one));
-  if (!found) throw new Error("no Chromium here: install it (Debian: apt-get install chromium), or name one in SKYLINE_CHROMIUM");
+  if (!found) throw new Error("there is no Chromium: install it (Debian: apt-get install chromium), or set SKYLINE_CHROMIUM to its path");
   return found;
 }
 

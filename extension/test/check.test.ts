@@ -22,7 +22,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 const git = (...words: string[]): void => void execFileSync("git", ["-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false", ...words], { cwd: folder, stdio: "pipe" });
 
 describe("the revisions to check against", () => {
-  it("are those of a repository", async () => {
+  it("are the branches of the repository", async () => {
     expect(await branchesOf(folder)).toBeNull();
     git("init", "-q", "-b", "main");
     expect(await branchesOf(folder)).toEqual([]);

@@ -73,7 +73,7 @@ describe("an environment without PyTorch", () => {
 });
 
 describe("the Python extension's environment", () => {
-  it("is used where it is told", async () => {
+  it("is used if the extension reports it", async () => {
     editor.extension = extension({ environments: environments() });
     expect(await chosen()).toBe(`${python} (Python extension)`);
     expect(warnings).toEqual([]);
@@ -87,25 +87,25 @@ describe("the Python extension's environment", () => {
     ["the environment throws", () => extension({ environments: environments({ getActiveEnvironmentPath: () => { throw new Error("no path"); } }) }), /no path/],
     ["the environment is never resolved", () => extension({ environments: environments({ resolveEnvironment: () => never }) }), /did not answer within 5 s/],
     ["resolving it fails", () => extension({ environments: environments({ resolveEnvironment: () => Promise.reject(new Error("no environment")) }) }), /no environment/],
-  ])("is left out with the reason where %s", async (_, made, reason) => {
+  ])("is left out with the reason if %s", async (_, made, reason) => {
     editor.extension = made();
     expect(await chosen()).toMatch(/^python3 \(PATH\)$/);
     expect(warnings).toHaveLength(1);
     expect(warnings[0]).toMatch(reason);
   });
 
-  it("is the one that its path names where it cannot be resolved", async () => {
+  it("is the interpreter at its path if it cannot be resolved", async () => {
     editor.extension = extension({ environments: environments({ getActiveEnvironmentPath: () => ({ path: python }), resolveEnvironment: () => never }) });
     expect(await chosen()).toBe(`${python} (Python extension)`);
   });
 
-  it("is left out in silence where the extension has no such interface", async () => {
+  it("is left out without a warning if the extension has no such interface", async () => {
     editor.extension = extension(undefined);
     expect(await chosen()).toBe("python3 (PATH)");
     expect(warnings).toEqual([]);
   });
 
-  it("is not asked for where the setting names an interpreter", async () => {
+  it("is not requested if the setting names an interpreter", async () => {
     editor.configured = python;
     editor.extension = { activate: () => { throw new Error("woken"); } };
     expect(await chosen()).toContain(python);
@@ -114,13 +114,13 @@ describe("the Python extension's environment", () => {
 });
 
 describe("changes of the environment", () => {
-  it("are told, and that nothing follows them where the extension fails", async () => {
+  it("are not followed if the extension fails, with a warning", async () => {
     editor.extension = { activate: () => Promise.reject(new Error("broken")) };
     expect(await onActiveEnvironment(() => undefined, log)).toBeNull();
     expect(warnings[0]).toMatch(/broken/);
   });
 
-  it("are looked at once where the extension came after the choice was made", async () => {
+  it("are reported once if the extension activates after the choice", async () => {
     let changes = 0;
     editor.extension = { activate: () => new Promise((resolve) => setTimeout(() => resolve({ environments: environments() }), 30_000)) };
     const following = onActiveEnvironment(() => (changes += 1), log);

@@ -13,13 +13,13 @@ const compared = (news: Partial<DiffReport>): string[] => {
 };
 
 describe("the comparison with an earlier profile", () => {
-  it("begins with the answer, and the line that it is about", () => {
+  it("begins with the answer and the line with the largest change", () => {
     const text = compared({ lines: [line("    loss.backward()", 30, 29), line("    time.sleep(0.15)", 10.1, 150.2)] });
     expect(text[0]).toBe("# Slower: 185.0 ms per iteration, before 45.0 ms; time per sample +311 %");
     expect(text[2]).toBe("The line with the largest increase is train.py:8, `time.sleep(0.15)`: 150.2 ms per iteration, before 10.1 ms.");
   });
 
-  it("has tables that are aligned in their text, too", () => {
+  it("has tables with aligned columns in the Markdown text", () => {
     const text = compared({ lines: [line("    loss = nn.functional.mse_loss(net(prepare(x)), y)", 0.5, 0.9)] });
     const tables = text.filter((row) => row.startsWith("|"));
     const figures = tables.slice(0, 6).map((row) => row.split("|").slice(1, 4).map((cell) => cell.length));
@@ -28,20 +28,20 @@ describe("the comparison with an earlier profile", () => {
     expect(tables.slice(-3)).toEqual(["| before |  now | change | line (ms)", "|-------:|-----:|-------:|---", "|   0.50 | 0.90 |  +0.40 | `loss = nn.functional.mse_lo…`"]);
   });
 
-  it("has rows that fit beside the script", () => {
+  it("has rows that fit next to the script", () => {
     const phases = ["data", "forward", "backward", "optimizer", "communication", "other"].map((phase) => ({ phase, before_ms: 1234.5, after_ms: 2345.6 }));
     const lines = [line("    loss = nn.functional.cross_entropy(net(x), y)", 12345.6, 23456.7)];
     for (const row of compared({ phases, lines }).filter((one) => one.startsWith("|"))) expect(row.length, row).toBeLessThanOrEqual(64);
   });
 
-  it("names a line that is new, and one that is gone", () => {
+  it("names a new line and a removed line", () => {
     expect(compared({ lines: [line("prepare(x)", 0, 140, { line_before: 0 })] })[2]).toBe("The line with the largest increase is train.py:8, `prepare(x)`: 140.0 ms per iteration, a new line.");
     const faster = compared({ before: side(185), after: side(180), change: -0.027, verdict: "faster", lines: [line("prepare(x)", 5, 0, { line_after: 0 }), line("step()", 1, 2)] });
     expect(faster[0]).toBe("# Faster: 180.0 ms per iteration, before 185.0 ms; time per sample -2.7 %");
     expect(faster[2]).toBe("The line with the largest decrease is train.py:8, `prepare(x)`: removed, before 5.00 ms per iteration.");
   });
 
-  it("blames no line within the noise, or where the batch sizes differ", () => {
+  it("names no line within the noise, or if the batch sizes differ", () => {
     const lines = [line("step()", 1, 2)];
     expect(compared({ verdict: "within noise", change: 0.01, lines })[0]).toBe("# No difference beyond the noise of ±2.0 %");
     for (const news of [{ verdict: "within noise" as const, lines }, { after: side(185, 64), lines }]) expect(compared(news).join("\n")).not.toContain("The line with");

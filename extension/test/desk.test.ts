@@ -53,7 +53,7 @@ beforeEach(() => {
 });
 
 describe("a run", () => {
-  it("is over with its progress bar", async () => {
+  it("ends when its progress ends", async () => {
     const { desk, emitters } = setUp();
     await desk.follow(document(train));
     await desk.run();
@@ -64,7 +64,7 @@ describe("a run", () => {
     expect(desk.state.stage).toBe("unprofiled");
   });
 
-  it("that the server refuses leaves its reason, and no progress", async () => {
+  it("that the server refuses shows the reason and no progress", async () => {
     const { desk, answers } = setUp();
     answers["skyline.profile"] = () => { throw new Error("no script trains with it"); };
     await desk.follow(document(train));
@@ -73,7 +73,7 @@ describe("a run", () => {
     expect(desk.state.trouble?.message).toBe("no script trains with it");
   });
 
-  it.each([{ status: "idle", script: null }, { status: "started", script: "file:///home/ada/other.py" }])("that does not begin leaves no progress: %j", async (answer) => {
+  it.each([{ status: "idle", script: null }, { status: "started", script: "file:///home/ada/other.py" }])("that does not start shows no progress: %j", async (answer) => {
     const { desk, answers } = setUp();
     answers["skyline.profile"] = () => ({ path: null, ...answer });
     await desk.follow(document(train));
@@ -81,7 +81,7 @@ describe("a run", () => {
     expect(desk.state.stage).toBe("unprofiled");
   });
 
-  it("that the server took with it when it ended leaves no progress", async () => {
+  it("shows no progress after the server has ended", async () => {
     const { desk, state, emitters } = setUp();
     await desk.follow(document(train));
     await desk.run();
@@ -93,7 +93,7 @@ describe("a run", () => {
     expect(desk.state.stage).toBe("unprofiled");
   });
 
-  it("of which the server knows nothing any more is over when it is cancelled", async () => {
+  it("that the server no longer knows ends when it is cancelled", async () => {
     const { desk, answers } = setUp();
     answers["skyline.cancel"] = () => ({ status: "idle", path: null, script: null });
     await desk.follow(document(train));
@@ -102,7 +102,7 @@ describe("a run", () => {
     expect(desk.state.stage).toBe("unprofiled");
   });
 
-  it("keeps its arguments for the next one, and shows them", async () => {
+  it("keeps its arguments for the next run, and shows them", async () => {
     const { desk, executed } = setUp();
     await desk.follow(document(train));
     await desk.run({ args: ["--data", "my data"] });
@@ -114,7 +114,7 @@ describe("a run", () => {
     expect(desk.state.arguments).toBe("");
   });
 
-  it("that fails for its arguments offers to give them, with the script's own words", async () => {
+  it("that fails for its arguments offers to enter them, with the script's usage text", async () => {
     const { desk, emitters } = setUp();
     await desk.follow(document(train));
     emitters.profile.fire({ uri: train, stale: false, error: "not accepted: --data\nusage: train.py\nmore", usage: "usage: train.py" });
@@ -181,7 +181,7 @@ describe("a script behind a link", () => {
   let folder = "";
   afterEach(() => rmSync(folder, { recursive: true }));
 
-  it("is known by the name that the server gives it", async () => {
+  it("has the name that the server reports", async () => {
     folder = mkdtempSync(join(tmpdir(), "skyline-desk-"));
     writeFileSync(join(folder, "real.py"), "");
     symlinkSync(join(folder, "real.py"), join(folder, "link.py"));
@@ -194,7 +194,7 @@ describe("a script behind a link", () => {
 });
 
 describe("a module", () => {
-  it("is shown as the one script that trains with it, and run as that", async () => {
+  it("with one training script shows and runs that script", async () => {
     const { desk, entries, executed } = setUp();
     entries.set(data, { itself: false, scripts: [train] });
     await desk.follow(document(data));
@@ -203,7 +203,7 @@ describe("a module", () => {
     expect(executed[0]?.[1]).toBe(train);
   });
 
-  it("that several train with asks which, and runs none where none is chosen", async () => {
+  it("with several training scripts asks for one, and runs none without a choice", async () => {
     const { desk, entries, executed } = setUp();
     const other = "file:///home/ada/ablation.py";
     entries.set(data, { itself: false, scripts: [train, other] });
@@ -216,13 +216,13 @@ describe("a module", () => {
     await desk.run();
     expect(executed[0]?.[1]).toBe(other);
     expect(desk.state.script?.name).toBe("ablation.py");
-    // The one that runs stays on show when the module is looked at again.
+    // The view keeps the running script when the module is opened again.
     await desk.follow(document(train));
     await desk.follow(document(data));
     expect(desk.state.script?.name).toBe("ablation.py");
   });
 
-  it("that nothing trains with says so", async () => {
+  it("without a training script has no script", async () => {
     const { desk, entries } = setUp();
     entries.set(data, { itself: false, scripts: [] });
     await desk.follow(document(data));
@@ -242,7 +242,7 @@ describe("a failed run", () => {
 describe("a trace", () => {
   const trace = "file:///home/ada/trace.json";
 
-  it("is shown without a script to change, and again by a new server", async () => {
+  it("is shown without code changes, and opened again by a new server", async () => {
     const { desk, emitters, state, requests } = setUp();
     const asked: string[] = [];
     requests["skyline/open"] = () => { asked.push("open"); return { kind: "trace", script: "" }; };
@@ -266,7 +266,7 @@ describe("a trace", () => {
 });
 
 describe("a settings file", () => {
-  it("in the editor shows the script that takes its batch size from there", async () => {
+  it("in the editor shows the script that reads its batch size from the file", async () => {
     const { desk, requests } = setUp();
     const other = "file:///home/ada/other.py";
     const lives = { file: "/home/ada/config.yaml", line: 2, key: "batch_size", text: "16", column: 12 };

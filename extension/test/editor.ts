@@ -1,4 +1,4 @@
-/** As much of the editor's interface as tests of what stands on it need. */
+/** A stand-in for the parts of the editor's interface that the tests need. */
 
 import { posix } from "node:path";
 import { vi } from "vitest";

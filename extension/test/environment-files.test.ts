@@ -26,24 +26,24 @@ function said(settings: string, ...packages: string[]): string | null {
 }
 
 describe("an environment's files", () => {
-  it("tell that PyTorch is missing", () => {
+  it("show that PyTorch is missing", () => {
     expect(said("version = 3.12.1\n", "pip", "distutils-precedence.pth")).toMatch(/bin.python has no PyTorch$/);
   });
 
-  it("tell that Python is too old", () => {
+  it("show that Python is too old", () => {
     expect(said("home = /usr/bin\nversion_info = 3.9.18.final.0\n", "torch")).toMatch(/is Python 3\.9; Skyline needs 3\.10 or newer$/);
   });
 
   it.each([
     ["PyTorch is there", "version = 3.12.1\n", ["torch"]],
     ["the system's packages count", "include-system-site-packages = true\n", ["pip"]],
-    ["packages may lie elsewhere", "version = 3.12.1\n", ["__editable__.torch.pth"]],
-    ["there are none at all", "version = 3.12.1\n", []],
-  ])("do not say so where %s", (_, settings, packages) => {
+    ["packages may be in other folders", "version = 3.12.1\n", ["__editable__.torch.pth"]],
+    ["there are no packages", "version = 3.12.1\n", []],
+  ])("show no reason if %s", (_, settings, packages) => {
     expect(said(settings, ...packages)).toBeNull();
   });
 
-  it("do not say so where there are none, or other folders count", () => {
+  it("show no reason outside a virtual environment, or with PYTHONPATH", () => {
     expect(unfitByFiles("python3")).toBeNull();
     vi.stubEnv("PYTHONPATH", "/opt/packages");
     expect(said("version = 3.12.1\n", "pip")).toBeNull();

@@ -18,51 +18,51 @@ const around = (news: Partial<Surroundings> = {}): Surroundings => ({
 const paths = (news: Partial<Surroundings>): string[] => candidates(around(news)).map((one) => one.path);
 
 describe("the order of interpreters", () => {
-  it("is the setting alone where there is one", () => {
+  it("has only the setting if it is set", () => {
     expect(paths({ configured: "/opt/python", active: "/env/python" })).toEqual(["/opt/python"]);
   });
 
-  it("then the active environment, the nearest .venv, the PATH", () => {
+  it("is the active environment, the nearest .venv, the PATH", () => {
     const exists = (path: string): boolean => path === "/home/ada/project/.venv/bin/python";
     expect(paths({ active: "/env/python", exists })).toEqual(["/env/python", "/home/ada/project/.venv/bin/python", "python3"]);
   });
 
-  it("the nearer of two .venvs", () => {
+  it("has the nearer of two .venvs", () => {
     expect(paths({ exists: () => true })[0]).toBe("/home/ada/project/sub/.venv/bin/python");
   });
 
-  it("none above the workspace folder", () => {
+  it("has no .venv above the workspace folder", () => {
     expect(paths({ exists: (path) => path.startsWith("/home/ada/.venv") })).toEqual(["python3"]);
   });
 
-  it("none from a workspace that is not trusted", () => {
+  it("has no interpreter from an untrusted workspace", () => {
     const found = paths({ trusted: false, configured: "/home/ada/project/evil", active: "/home/ada/project/.venv/bin/python", exists: () => true });
     expect(found).toEqual(["python3"]);
   });
 
-  it("by the names that Windows has", () => {
+  it("has the names of Windows", () => {
     expect(paths({ platform: "win32" })).toEqual(["python"]);
   });
 });
 
-describe("an interpreter that is asked", () => {
+describe("a probed interpreter", () => {
   const script = new URL("../bundled/probe.py", import.meta.url).pathname;
 
-  it("tells its version", async () => {
+  it("reports its version", async () => {
     const found = await probe({ path: "python3", origin: "PATH" }, script);
     expect(found.version).toMatch(/^3\.\d+\.\d+$/);
     expect(found.origin).toBe("PATH");
   });
 
-  it("is named where it is not there", async () => {
+  it("is named in the error if it does not exist", async () => {
     await expect(probe({ path: "/nowhere/python", origin: "setting" }, script)).rejects.toThrow(/There is no Python at \/nowhere\/python \(setting\)/);
   });
 
-  it("is named where it is none", async () => {
+  it("is unusable if it is not a Python", async () => {
     await expect(probe({ path: "/bin/echo", origin: "setting" }, script)).rejects.toThrow(UnusableInterpreter);
   });
 
-  it("is ended where it does not answer, though it does not want to", async () => {
+  it("is killed if it does not answer and ignores the signal to end", async () => {
     const folder = mkdtempSync(join(tmpdir(), "skyline-probe-"));
     const stubborn = join(folder, "python");
     writeFileSync(stubborn, "#!/bin/sh\ntrap '' TERM\nwhile true; do sleep 0.05; done\n", { mode: 0o755 });
@@ -78,11 +78,11 @@ describe("an interpreter that is asked", () => {
 describe("the command line", () => {
   const environment = { executable: "/my envs/bin/python", origin: "PATH", version: "3.12.0", prefix: "x", torch: "2.0", skyline: null, misfit: null };
 
-  it("can be typed", () => {
+  it("can be copied into a terminal", () => {
     expect(asTyped(skylineCommand(environment, "/ext/bundled", "fromEnvironment", "lsp"))).toBe("'/my envs/bin/python' /ext/bundled/run_skyline.py lsp");
   });
 
-  it("insists on the bundled copy where that is set", () => {
+  it("uses the bundled copy if the setting requires it", () => {
     expect(skylineCommand(environment, "/ext/bundled", "useBundled", "lsp").args).toEqual(["/ext/bundled/run_skyline.py", "--bundled", "lsp"]);
   });
 });

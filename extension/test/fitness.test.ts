@@ -17,17 +17,17 @@ const environment = (news: Partial<Environment>): Environment => ({
   ...news,
 });
 
-describe("an interpreter that the extension's own Skyline does not fit", () => {
-  it("is named, with the reason", () => {
+describe("an interpreter that cannot run the bundled Skyline", () => {
+  it("is named with the reason", () => {
     expect(misfitOf(environment({}), "fromEnvironment")).toBe("/env/bin/python (PATH) has no NumPy");
   });
 
-  it("will do where it has a Skyline of its own, unless that is not wanted", () => {
+  it("is accepted if it has Skyline installed, unless the setting requires the bundled one", () => {
     expect(misfitOf(environment({ skyline: "0.1.0" }), "fromEnvironment")).toBeNull();
     expect(misfitOf(environment({ skyline: "0.1.0" }), "useBundled")).toContain("has no NumPy");
   });
 
-  it("is none where it fits", () => {
+  it("is accepted if the bundled Skyline fits", () => {
     expect(misfitOf(environment({ misfit: null }), "useBundled")).toBeNull();
   });
 });
@@ -36,10 +36,13 @@ describe("an interpreter that the extension's own Skyline does not fit", () => {
 const suffix = execFileSync("python3", ["-c", "import importlib.machinery as m; print(m.EXTENSION_SUFFIXES[0])"], { encoding: "utf8" }).trim();
 const [major = "", minor = ""] = execFileSync("python3", ["--version"], { encoding: "utf8" }).replace("Python ", "").split(".");
 
-describe("a real interpreter that is asked", () => {
+describe("the probe of a real interpreter", () => {
   let folder = "";
   let installed = "";
-  /** Without what is installed on this machine: what lies in `installed` is all that it has. */
+  /**
+   * The answer of the probe. The interpreter finds only the packages in `installed`, not those of this
+   * machine.
+   */
   const ask = (): Environment => {
     const env = { ...process.env, PYTHONPATH: installed };
     return JSON.parse(execFileSync("python3", ["-S", "-B", join(folder, "probe.py")], { encoding: "utf8", env })) as Environment;
@@ -60,23 +63,23 @@ describe("a real interpreter that is asked", () => {
   });
   afterEach(() => rmSync(folder, { recursive: true }));
 
-  it("says that nothing was bundled", () => {
+  it("reports that the bundled files are missing", () => {
     expect(ask().misfit).toMatch(/because .*libs is missing; reinstall the extension/);
   });
 
-  it("names the versions that are supported where its own is another, and what to do", () => {
+  it("names the supported versions and the next step for another version", () => {
     compiledFor("_core.cpython-37-x.so", "_core.cpython-38-x.so", "_core.cpython-36-x.so");
     expect(ask().misfit).toMatch(
       new RegExp(`^is Python ${major}\\.${minor}\\.\\S+, and the Skyline in this extension supports Python 3\\.6 to 3\\.8: choose one of these versions, or install Skyline .* -m pip install skyline-profiler`),
     );
   });
 
-  it("says so where it is for another platform", () => {
+  it("reports a bundle for another platform", () => {
     compiledFor(`_core.cpython-${major}${minor}-another-platform.so`);
     expect(ask().misfit).toContain(`for another platform than the Skyline in this extension, which supports Python ${major}.${minor}`);
   });
 
-  it("is asked for a NumPy that is new enough where the compiled part fits", () => {
+  it("requires a recent NumPy if the compiled part fits", () => {
     compiledFor(`_core${suffix}`);
     expect(ask().misfit).toMatch(/^has no NumPy, which Skyline needs: run .* -m pip install numpy$/);
     writeFileSync(join(installed, "numpy.py"), "");
@@ -87,7 +90,7 @@ describe("a real interpreter that is asked", () => {
     expect(ask().misfit).toBeNull();
   });
 
-  it("refuses to start a server in the same words", () => {
+  it("has the same message as a refused start of the server", () => {
     compiledFor("_core.cpython-37-x.so");
     const start = (): Buffer => execFileSync("python3", ["-B", join(folder, "run_skyline.py"), "--bundled", "lsp"], { stdio: "pipe" });
     expect(start).toThrow(/supports Python 3\.7 to 3\.7: choose one of these versions/);

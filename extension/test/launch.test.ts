@@ -21,7 +21,7 @@ describe("a command line", () => {
 
   it.each([`'open`, `"open`, "end\\"])("%j is not finished", (line) => expect(() => words(line, "linux")).toThrow(UnfinishedLine));
 
-  it.each(["linux", "win32"] as const)("means the arguments that it was made of on %s", (platform) => {
+  it.each(["linux", "win32"] as const)("made from arguments splits into the same arguments on %s", (platform) => {
     const args = ["--name", "a b", "", "it's", 'say "no"', "$HOME", "C:\\x", "--x=1,2", "ä"];
     expect(words(asLine(args, platform), platform)).toEqual(args);
   });
@@ -36,16 +36,16 @@ describe("launch.json", () => {
     expect(found(launch({ program, args: ["--lr", "1"] }))).toEqual([{ name: "one", options: { args: ["--lr", "1"] } }]);
   });
 
-  it("splits arguments that are one line", () => {
+  it("splits arguments given as one line", () => {
     expect(found(launch({ type: "python", program: "${file}", args: "--name 'a b'" }))[0]?.options.args).toEqual(["--name", "a b"]);
   });
 
-  it("takes variables, the folder and the environment along", () => {
+  it("passes the variables, the folder and the environment", () => {
     const given = launch({ program: "${file}", args: ["${env:DATA}", "${workspaceFolder}/x", 3], cwd: "${fileDirname}", env: { SEED: "1", KEEP: null, AT: "${userHome}" } });
     expect(found(given)[0]?.options).toEqual({ args: ["/data", "/home/ada/project/x", "3"], cwd: "/home/ada/project/sub", env: { SEED: "1", AT: "/home/ada" } });
   });
 
-  it("knows modules by the folder they are run in", () => {
+  it("finds modules from the folder that they run in", () => {
     expect(found(launch({ module: "sub.train" }))[0]?.options).toEqual({ args: [], module: "sub.train" });
     expect(found(launch({ module: "train", cwd: "sub" }))[0]?.options).toEqual({ args: [], module: "train", cwd: "/home/ada/project/sub" });
     expect(found(launch({ module: "train" }))).toEqual([]);
@@ -64,7 +64,7 @@ describe("launch.json", () => {
     expect(found(launch({ module: "torch.distributed.run", args: ["--nproc-per-node", "2", "other.py"] }), launch({ program: "deepspeed", args: [] }))).toEqual([]);
   });
 
-  it("leaves out other scripts, other debuggers, and what only the debugger can fill in", () => {
+  it("leaves out other scripts, other debuggers, and variables that only the debugger can fill in", () => {
     const others = [{ program: "other.py" }, { type: "node", program: "${file}" }, { request: "attach", program: "${file}" }, { program: "${file}", args: "${command:pickArgs}" }, { program: "${file}", args: ["${input:data}"] }, { program: "${file}", args: "'open" }, {}];
     expect(found(...others.map(launch), null, 3)).toEqual([]);
     expect(configurationsOf(undefined, around)).toEqual([]);
@@ -81,17 +81,17 @@ describe("a typed command", () => {
     expect(typed("uv run python -m torch.distributed.run -m sub.train")).toEqual({ launcher: ["uv", "run", "python", "-m", "torch.distributed.run"], module: "sub.train", args: [] });
   });
 
-  it.each([["--config sub/train.py", ["--config", "sub/train.py"]], ["torchrun other.py", ["torchrun", "other.py"]], ["", []]])("has arguments alone: %j", (line, args) => expect(typed(line)).toEqual({ args }));
+  it.each([["--config sub/train.py", ["--config", "sub/train.py"]], ["torchrun other.py", ["torchrun", "other.py"]], ["", []]])("has only arguments: %j", (line, args) => expect(typed(line)).toEqual({ args }));
 
-  it("is shown as it was typed", () => {
+  it("is shown as the typed command", () => {
     expect(commandOf(typed("torchrun --nproc-per-node 2 sub/train.py --lr 1"), script)).toEqual(["torchrun", "--nproc-per-node", "2", "train.py", "--lr", "1"]);
     expect(commandOf(typed("torchrun -m sub.train"), script)).toEqual(["torchrun", "-m", "sub.train"]);
     for (const options of [null, { args: ["--lr", "1"] }, { launcher: [], args: [] }]) expect(commandOf(options, script)).toEqual([]);
   });
 });
 
-describe("how scripts were run", () => {
-  it("is kept by script, and told as a whole", async () => {
+describe("the remembered runs", () => {
+  it("are stored by script and returned as a whole", async () => {
     const kept = new Map<string, unknown>([["another thing", 1]]);
     const update = async (key: string, value: unknown): Promise<void> => {
       if (value === undefined) kept.delete(key);
@@ -108,7 +108,7 @@ describe("how scripts were run", () => {
     expect(runs.all).toEqual({ "file:///a.py": { args: ["--x"] }, "file:///b.py": { args: [], env: { SEED: "1" } } });
   });
 
-  it("does not store options with a secret", async () => {
+  it("are not stored if they contain a secret", async () => {
     const kept = new Map<string, unknown>();
     const update = async (key: string, value: unknown) => {
       if (value === undefined) kept.delete(key);
@@ -134,16 +134,16 @@ describe("how scripts were run", () => {
     [["--x", "hf_abcdefghijklmnopqrstuvwx"]],
     [["--x", "0123456789abcdef0123456789abcdef01234567"]],
     [["https://me:pw@host/"]],
-  ])("%j holds a secret", (args) => expect(holdsSecret({ args })).toBe(true));
+  ])("with %j contain a secret", (args) => expect(holdsSecret({ args })).toBe(true));
 
   it.each([
     [["-p", "8080"]],
     [["-p", "data/a.csv"]],
     [["--sort_key", "length", "--max-tokens", "3", "--pad-token", "</s>"]],
     [["--commit", "0123456789abcdef0123456789abcdef01234567"]],
-  ])("%j holds none", (args) => expect(holdsSecret({ args })).toBe(false));
+  ])("with %j contain no secret", (args) => expect(holdsSecret({ args })).toBe(false));
 
-  it("looks at variables too", () => {
+  it("are checked for secrets in variables, too", () => {
     expect(holdsSecret({ args: [], env: { WANDB_API_KEY: "x" } })).toBe(true);
     expect(holdsSecret({ args: [], env: { SEED: "1", CUDA_VISIBLE_DEVICES: "0" } })).toBe(false);
   });

@@ -16,7 +16,7 @@ const manifest = JSON.parse(read("package.json")) as Manifest;
 const settings = manifest.contributes.configuration.properties;
 
 describe("the manifest", () => {
-  it("has no more than twenty-four settings, each described and scoped", () => {
+  it("has at most twenty-four settings, each with a description and a scope", () => {
     expect(Object.keys(settings).length).toBeLessThanOrEqual(24);
     for (const [key, setting] of Object.entries(settings)) {
       expect(key).toMatch(/^skyline\./);
@@ -26,14 +26,14 @@ describe("the manifest", () => {
     expect(declaredKeys(manifest)).toContain("profile.args");
   });
 
-  it("restricts what decides what is run", () => {
+  it("restricts the settings that determine the program to run", () => {
     for (const key of ["skyline.interpreter", "skyline.profile.args", "skyline.profile.env", "skyline.profile.entryPoint", "skyline.profile.host", "skyline.profile.launcher", "skyline.network"]) {
       expect(manifest.capabilities.untrustedWorkspaces.restrictedConfigurations).toContain(key);
       expect(settings).toHaveProperty([key]);
     }
   });
 
-  it("declares the commands that are registered, and no others", () => {
+  it("declares exactly the registered commands", () => {
     const registered = [...read("src/commands/register.ts").matchAll(/register\("(\w+)"/g)].map((match) => `skyline.${match[1] ?? ""}`);
     expect(registered.sort()).toEqual(manifest.contributes.commands.map(({ command }) => command).sort());
   });
@@ -42,7 +42,7 @@ describe("the manifest", () => {
     for (const { steps } of manifest.contributes.walkthroughs) for (const { media } of steps) expect(read(media.markdown)).toBeTruthy();
   });
 
-  it("was locked without the address of a registry", () => {
+  it("has lockfiles without the address of a registry", () => {
     for (const lock of ["package-lock.json", "e2e/workbench/package-lock.json"]) expect(read(lock)).not.toContain('"resolved"');
   });
 });

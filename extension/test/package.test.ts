@@ -17,7 +17,7 @@ const { url, directory } = manifest.repository;
 const RAW = `${url.replace("https://github.com/", "https://raw.githubusercontent.com/")}/main/`;
 const PAGE = new RegExp(`^${url}/(?:blob|tree)/main/`);
 
-/** Why a link of the store page leads nowhere; null where it leads somewhere. */
+/** The reason why a link of the store page is broken. Null for a valid link. */
 function broken(target: string, isPicture: boolean): string | null {
   if (target.startsWith(RAW)) return existsSync(join(REPOSITORY, target.slice(RAW.length))) ? null : "no such file in the repository";
   if (PAGE.test(target)) {
@@ -25,9 +25,9 @@ function broken(target: string, isPicture: boolean): string | null {
     return existsSync(join(REPOSITORY, target.replace(PAGE, ""))) ? null : "no such page in the repository";
   }
   if (/^https:\/\//.test(target)) return null;
-  // The store completes what is relative with the folder of the extension, and shows nothing of what lies above it.
+  // The store resolves relative links in the extension's folder and does not show files above it.
   if (/^[a-z]+:|^\/|(^|\/)\.\.(\/|$)/.test(target)) return "neither https nor below the extension's folder";
-  return existsSync(join(EXTENSION, target)) ? null : "no such file beside the page";
+  return existsSync(join(EXTENSION, target)) ? null : "no such file in the extension's folder";
 }
 
 const links = (page: string): { target: string; picture: boolean }[] =>
@@ -37,26 +37,26 @@ const links = (page: string): { target: string; picture: boolean }[] =>
   }));
 
 describe("the pages that the store shows", () => {
-  it("have links that lead somewhere", () => {
+  it("have valid links", () => {
     for (const page of ["README.md", "CHANGELOG.md"]) {
       for (const { target, picture } of links(page)) expect(broken(target, picture), `${page}: ${target}`).toBeNull();
     }
     expect(links("README.md").filter(({ picture }) => picture)).not.toHaveLength(0);
   });
 
-  it("would not be taken for right with a picture that the store cannot find", () => {
+  it("fail the check with a picture that the store cannot find", () => {
     expect(broken("../docs/images/vscode-dark.png", true)).not.toBeNull();
     expect(broken(`${RAW}docs/images/nowhere.png`, true)).not.toBeNull();
     expect(broken(`${url}/blob/main/docs/images/vscode-dark.png`, true)).not.toBeNull();
   });
 
-  it("are packaged with the addresses that relative links begin with", () => {
+  it("are packaged with the base addresses of relative links", () => {
     expect(manifest.scripts.package).toContain(`--baseContentUrl ${url}/blob/main/${directory}`);
     expect(manifest.scripts.package).toContain(`--baseImagesUrl ${RAW}${directory}`);
   });
 });
 
-describe("what is packaged", () => {
+describe("the package", () => {
   const packaged = async (...files: string[]): Promise<string[]> => {
     const cwd = mkdtempSync(join(tmpdir(), "skyline-package-"));
     try {
@@ -71,7 +71,7 @@ describe("what is packaged", () => {
     }
   };
 
-  it("is the extension, the server and the pages", async () => {
+  it("contains the extension, the server and the pages", async () => {
     const wanted = [
       "CHANGELOG.md", "LICENSE", "README.md",
       "bundled/interpreter_fit.py", "bundled/libs/msgspec/_core.cpython-311-x86_64-linux-gnu.so",
@@ -82,7 +82,7 @@ describe("what is packaged", () => {
     expect(await packaged(...wanted)).toEqual(wanted.sort());
   });
 
-  it("is nothing else", async () => {
+  it("contains no other files", async () => {
     const unwanted = [
       "bundle.py", "bundled/__pycache__/probe.cpython-311.pyc", "bundled/libs/skyline/__pycache__/units.cpython-311.pyc",
       "bundled/libs/skyline/units.pyc", "bundled/cp311/numpy/__init__.py", "dist/extension.js.map", "media/icon.svg",

@@ -35,13 +35,13 @@ describe("a plan", () => {
     expect(planning.state.choices).toEqual(choices);
   });
 
-  it("is under way until it is answered", async () => {
+  it("is in progress until the answer arrives", async () => {
     await planning.plan(connection, asked, token);
     expect(states.map((state) => [state.planning, state.report !== null])).toEqual([[true, false], [true, true], [false, true]]);
     expect(requests).toEqual([["skyline/plan", { uri, ...asked }]]);
   });
 
-  it("that is refused leaves the reason, and can be asked again", async () => {
+  it("that is refused shows the reason and can be requested again", async () => {
     answers["skyline/plan"] = () => { throw new Error("no cluster dgx-z is known. There are: …"); };
     await planning.plan(connection, asked, token);
     expect(planning.state).toMatchObject({ planning: false, report: null, reason: "no cluster dgx-z is known. There are: …" });
@@ -59,7 +59,7 @@ describe("a plan", () => {
 });
 
 describe("a row", () => {
-  it("opens as its timeline, and closes by the same click", async () => {
+  it("opens as its timeline, and closes on a second click", async () => {
     await planning.plan(connection, asked, token);
     await planning.open(connection, 2);
     expect(planning.state.opened).toEqual({ row: 2, timeline });

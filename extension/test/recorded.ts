@@ -25,7 +25,7 @@ export function recorded(kind: Kind): Recorded {
   return JSON.parse(readFileSync(join(import.meta.dirname, `fixtures/${kind}.json`), "utf8")) as Recorded;
 }
 
-/** The recorded answer to a question; of batch sizes that were not asked about the nearest. */
+/** The recorded answer to a question. For a batch size without an answer, that of the nearest one. */
 export function answerTo({ answers }: Recorded, batchSize: number | null, whatifs: readonly string[], curve: boolean): EstimateReport {
   const fitting = answers.filter((answer) => answer.curve === curve && String(answer.whatifs) === String(whatifs));
   const distance = (answer: Answer): number => Math.abs((answer.batchSize ?? 0) - (batchSize ?? 0));

@@ -6,11 +6,11 @@ const template = (name: string): string => readFileSync(new URL(`../../skyline/r
 const report = template("page.html").replace('{% include "style.css" %}', template("style.css"));
 
 describe("the report as a page of the editor", () => {
-  it("has the parts that are replaced, once each", () => {
+  it("has each replaced part once", () => {
     for (const part of REPLACED) expect(report.split(part), part).toHaveLength(2);
   });
 
-  it("may do nothing but look as it does", () => {
+  it("has a policy that allows only its styles", () => {
     const page = reportPage(report, true, "abc");
     const policy = /<meta http-equiv="Content-Security-Policy" content="([^"]+)">/.exec(page)?.[1];
     expect(policy).toBe("default-src 'none'; style-src-elem 'nonce-abc'; style-src-attr 'unsafe-inline'");
@@ -18,12 +18,12 @@ describe("the report as a page of the editor", () => {
     expect(page.match(/<style[^>]*>/g)).toEqual(['<style nonce="abc">']);
   });
 
-  it("needs nothing that the policy forbids", () => {
+  it("contains only elements that the policy allows", () => {
     const everything = ["page.html", "blocks.html", "chart.svg", "memory.svg", "style.css"].map(template).join("\n");
     expect(everything.match(/<script(?![^>]*type="application\/json")[^>]*>|\son\w+=|<(?:img|link|iframe)\b|@import|url\((?!#)|\b(?:src|srcset)=/g)).toBeNull();
   });
 
-  it("is light or dark as the editor is, whatever the system is", () => {
+  it("follows the editor's light or dark theme instead of the system's", () => {
     const [light, dark] = [reportPage(report, false, "abc"), reportPage(report, true, "abc")];
     expect(light).toContain("@media not all {");
     expect(light).toContain("color-scheme: light;");

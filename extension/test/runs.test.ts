@@ -45,7 +45,7 @@ describe("a watched run", () => {
     expect(requests).toHaveLength(1);
   });
 
-  it("that cannot be read leaves the reason, and is not asked for again", async () => {
+  it("that cannot be read shows the reason and is not requested again", async () => {
     answers["skyline/watched"] = () => { throw new Error("is not a history"); };
     await runs.watch(connection, true);
     expect(runs.state.reason).toBe("is not a history");
@@ -55,7 +55,7 @@ describe("a watched run", () => {
 });
 
 describe("a search", () => {
-  it("shows its trials as they come, and its result", async () => {
+  it("shows its trials as they arrive, then its result", async () => {
     const searching = runs.search(connection, asked);
     expect(runs.state.searching).toBe(true);
     runs.moved(progress());
@@ -65,13 +65,13 @@ describe("a search", () => {
     expect(runs.state).toMatchObject({ searching: false, found: { outcome: "faster" } });
   });
 
-  it("that fails leaves the reason", async () => {
+  it("that fails shows the reason", async () => {
     answers["skyline/tune"] = () => { throw new Error("The script is being profiled"); };
     await runs.search(connection, asked);
     expect(runs.state).toMatchObject({ searching: false, reason: "The script is being profiled" });
   });
 
-  it("is of one profile", async () => {
+  it("belongs to one profile", async () => {
     await runs.trials(connection);
     expect(runs.state.trials?.trials).toHaveLength(2);
     runs.outdated();

@@ -31,7 +31,7 @@ describe("a start", () => {
     expect(one.state.phase).toBe("running");
   });
 
-  it("that fails in a way nobody expected is told, and does not go on for ever", async () => {
+  it("that fails unexpectedly shows the error and ends", async () => {
     choose.mockRejectedValue(new Error("the interface changed"));
     const one = session();
     expect(await one.need(script)).toBeNull();
@@ -42,8 +42,8 @@ describe("a start", () => {
     expect(editor.said).toEqual([trouble?.message]);
   });
 
-  it("of a server that does not answer is told with its limit and both ways out", async () => {
-    // From the client's own bundle, and so of another class of that name.
+  it("of a server that does not answer shows the time limit and both buttons", async () => {
+    // The client's bundle has its own class of this name.
     connect.mockRejectedValue(Object.assign(new Error("the server did not answer within 60 s"), { name: "TimedOut" }));
     const one = session();
     expect(await one.need(script)).toBeNull();
@@ -52,7 +52,7 @@ describe("a start", () => {
     expect([trouble?.fix, ...(trouble?.more ?? [])].map((fix) => fix?.title)).toEqual(["Show Logs", "Restart Server"]);
   });
 
-  it("can be tried again after that", async () => {
+  it("can be repeated after a failure", async () => {
     choose.mockRejectedValueOnce(new Error("once"));
     const one = session();
     await one.need(script);

@@ -44,7 +44,7 @@ describe("the source of a document", () => {
     const [first, , , , last] = opened.getCells();
     const source = OpenSource.of(last?.document as vscode.TextDocument);
     expect(source.uri.path).toBe("/home/ada/a.ipynb");
-    // As the server joins them: a heading before each cell that runs.
+    // The server joins cells in the same way, with a heading before each Python cell.
     expect(source.lines).toEqual(["# In [1]", "import torch", "x = 1", "# In [2]", "y = 2"]);
     expect(source.place(2)).toEqual({ document: first?.document, line: 1 });
     expect(source.place(4)).toEqual({ document: last?.document, line: 0 });
@@ -54,7 +54,7 @@ describe("the source of a document", () => {
     expect(source.isPython).toBe(true);
   });
 
-  it("cannot run without code in Python, or without a file", () => {
+  it("cannot run without Python code or without a file", () => {
     expect(OpenSource.ofNotebook(notebook([[CODE, "julia", "x = 1"]])).isPython).toBe(false);
     expect(OpenSource.ofNotebook(notebook([[CODE, "python", "x = 1"]], "untitled:///a.ipynb")).isPython).toBe(false);
     expect(OpenSource.of(document("file:///home/ada/notes.md", "", "markdown")).isPython).toBe(false);

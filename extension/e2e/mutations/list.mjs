@@ -1,4 +1,4 @@
-// The fixes to revert: `fault` replaces `fix`, which the file holds once, and `check` has to fail then.
+// The fixes to revert. `fix` occurs once in the file, and `fault` replaces it. `check` must then fail.
 
 export const POINTS = {
   1: "a drag: handle, batch size, curve, number written",
@@ -17,7 +17,7 @@ export const POINTS = {
 
 const page = (named) => ({ vitest: "test/webview/page.test.ts", named });
 const unit = (point, key, what, file, fix, fault, check) => ({ point, key: `${point}${key}`, level: "unit", what, file, fix, fault, check });
-/** The same fault, seen in a real VS Code. */
+/** The same fault with a check in a real VS Code. */
 const endToEnd = (mutation, key, scenario) => ({ ...mutation, key: `${mutation.point}${key}`, level: "e2e", check: { e2e: scenario } });
 
 const emptyCurve = unit(1, "a", "a prediction without a curve leaves the curve alone", "extension/webview/board.ts",

@@ -1,4 +1,5 @@
-// A script that needs arguments: its usage text, and profiling it with what is typed or what launch.json has.
+// A script that needs arguments: its usage text, then profiles with typed arguments and with those of
+// launch.json.
 import { filesOf, ofEachKind, WHOLE } from "../kinds.mjs";
 import { Window } from "../window.mjs";
 import { seen, until } from "../workbench.mjs";
@@ -18,19 +19,19 @@ ${CHECKED}`;
 const CONFIGURATION = { name: "Train on my images", type: "debugpy", request: "launch", program: "${file}", args: "--data 'my images' --tag launched" };
 const OTHER = { name: "Something else", type: "debugpy", request: "launch", program: "${workspaceFolder}/other.py", args: ["--no"] };
 
-/** The script of this kind, with an option that it requires. */
+/** The script of this kind with a required option. */
 function needingArguments(kind) {
   const script = filesOf(kind)["train.py"];
   if (!script.includes("ArgumentParser")) return PARSED + script;
   const parsed = "    return parser.parse_args()\n";
-  if (!script.includes(parsed)) throw new Error(`${kind.name} parses its options elsewhere`);
+  if (!script.includes(parsed)) throw new Error(`${kind.name} does not parse its options at the expected place`);
   const checked = ["options = parser.parse_args()", ...CHECKED.trimEnd().split("\n"), "return options"];
   return script.replace(parsed, [...OPTIONS, ...checked].map((line) => `    ${line}\n`).join(""));
 }
 
-/** Wait until it is measured; its curve over batch sizes is of no interest here. */
+/** Wait until the script is measured, then cancel the rest of the run: these checks do not need the curve. */
 async function measured(window) {
-  await seen(window.view.locator(".stats"), "it was not measured", 300_000);
+  await seen(window.view.locator(".stats"), "the view shows no measurement", 300_000);
   const cancel = window.view.locator("[data-key=again]", { hasText: "Cancel" });
   await until(async () => {
     if ((await cancel.count()) > 0) await cancel.click({ timeout: 2000 });
@@ -48,30 +49,30 @@ async function run({ bench, check }, kind) {
   await view.locator("button", { hasText: "Profile Training Script" }).click();
   await seen(trouble.locator("pre"), "the usage text is not in the view", 120_000);
   const usage = await trouble.locator("pre").innerText();
-  check("the view has the script's own usage text", usage.startsWith("usage: train.py [-h]") && usage.includes("--data DATA [--tag TAG]") && usage.includes("error: the following arguments are required: --data"));
-  check("above it, what is wrong in one line", (await trouble.locator("p").innerText()) === "The script did not accept its arguments: the following arguments are required: --data");
+  check("the view shows the script's usage text", usage.startsWith("usage: train.py [-h]") && usage.includes("--data DATA [--tag TAG]") && usage.includes("error: the following arguments are required: --data"));
+  check("a line above it states the error", (await trouble.locator("p").innerText()) === "The script did not accept its arguments: the following arguments are required: --data");
 
   await trouble.locator("button", { hasText: "Profile with Arguments…" }).click();
-  await seen(page.locator(".quick-input-widget", { hasText: "Arguments for train.py" }), "nothing asks for the arguments");
-  check("without launch.json they are typed at once", (await input.inputValue()) === "");
+  await seen(page.locator(".quick-input-widget", { hasText: "Arguments for train.py" }), "no input for the arguments opens");
+  check("without launch.json, an empty input opens directly", (await input.inputValue()) === "");
   await input.fill("--data 'my images");
   await seen(page.locator(".quick-input-message", { hasText: "not closed" }));
-  check("an open quote is told while it is typed", true);
+  check("an unclosed quote is reported during typing", true);
   await input.fill("--data 'my images' --tag typed");
   await page.keyboard.press("Enter");
   await measured(window);
-  check("with arguments it is profiled", /per iteration/.test(await view.locator(".stats").innerText()));
+  check("the script is profiled with its arguments", /per iteration/.test(await view.locator(".stats").innerText()));
   await seen(view.locator("text=Profiled with the arguments --data 'my images' --tag typed"));
-  check("the view says which", true);
+  check("the view shows the arguments", true);
   await view.locator("[data-key=again]").click();
-  // Without its arguments it would leave before the first iteration.
-  await seen(view.locator(".progress", { hasText: /record|curve|samples/ }), "it was not measured again", 200_000);
-  check("measured again, it gets the same", (await trouble.count()) === 0);
+  // Without its arguments the script would exit before the first iteration.
+  await seen(view.locator(".progress", { hasText: /record|curve|samples/ }), "the script was not measured again", 200_000);
+  check("the next run uses the same arguments", (await trouble.count()) === 0);
   await view.locator("[data-key=again]", { hasText: "Cancel" }).click();
   await window.runEnded();
   await window.command("Skyline: Profile with Arguments…");
   await until(async () => (await input.inputValue()) === "--data 'my images' --tag typed", "the last arguments are not offered");
-  check("asked again, the last ones stand there", true);
+  check("the input contains the last arguments", true);
   await page.keyboard.press("Escape");
   await window.close();
 
@@ -82,10 +83,10 @@ async function run({ bench, check }, kind) {
   await again.command("Skyline: Profile with Arguments…");
   const rows = again.page.locator(".quick-input-list .monaco-list-row");
   await seen(rows.filter({ hasText: "Train on my images" }), "the configuration is not offered");
-  check("launch.json's configurations of this script are offered, and no others", (await rows.filter({ hasText: "Something else" }).count()) === 0 && (await rows.filter({ hasText: "Type Arguments…" }).count()) === 1);
+  check("only the configurations of this script in launch.json are offered", (await rows.filter({ hasText: "Something else" }).count()) === 0 && (await rows.filter({ hasText: "Type Arguments…" }).count()) === 1);
   await rows.filter({ hasText: "Train on my images" }).click();
   await measured(again);
   await seen(again.view.locator("text=Profiled with the arguments --data 'my images' --tag launched"));
-  check("the chosen one is what the script is given", true);
+  check("the script gets the arguments of the chosen configuration", true);
   await again.close();
 }

@@ -1,4 +1,5 @@
-// What any client shows at a line, without the view: the curve under the pointer, other batch sizes, and the what-ifs at the loop.
+// The language server's features at a line, in any client: the curve on hover, actions for other batch sizes,
+// and what-ifs at the loop.
 import { filesOf, ofEachKind, WHOLE } from "../kinds.mjs";
 import { Window } from "../window.mjs";
 import { until } from "../workbench.mjs";
@@ -18,7 +19,7 @@ async function run({ bench, check, measured }, kind) {
   await window.clickLens("Profile this training script", async () => (await window.lens("Profile this training script").count()) === 0, "the run did not start");
   await window.profiled();
 
-  // The number lies in the file that holds it, which need not be the script.
+  // The batch size may be in another file than the script.
   const atNumber = async () => kind.file !== "train.py" && window.openFile(kind.file);
   await atNumber();
   const literal = () => page.locator(".monaco-editor .view-line", { hasText: kind.before }).locator("span span").filter({ hasText: new RegExp(`^${kind.own}$`) }).first();
@@ -28,16 +29,16 @@ async function run({ bench, check, measured }, kind) {
     await literal().hover();
     await page.waitForTimeout(1200);
     return table.isVisible();
-  }, "no table under the pointer at the batch size", 60_000);
+  }, "no table in the hover of the batch size", 60_000);
   const rows = await table.locator("tr").evaluateAll((found) => found.map((row) => [...row.children].map((cell) => cell.textContent)));
   const [head, ...points] = rows;
   measured("the table", JSON.stringify(rows));
   check("the curve is a table with its units", head[0] === "batch size" && head[1] === "samples/s" && /per iteration$/.test(head[2]) && /^peak memory, /.test(head[3]) && head[4] === "basis");
   const sizes = points.map(([size]) => Number(size));
-  check("a dozen rows at most, smallest first", sizes.length >= 3 && sizes.length <= 12 && sizes.every((size, at) => at === 0 || size > sizes[at - 1]));
-  check("the size in the code is marked, and no other", points.filter((row) => row[4].includes("in the code")).map(([size]) => size).join() === String(kind.own));
-  check("and was measured", points.some(([size, , , , basis]) => size === String(kind.own) && basis.startsWith("measured")));
-  check("every number is there", points.every((row) => row.slice(1, 4).every((cell) => Number.parseFloat(cell) > 0)));
+  check("the table has at most twelve rows, smallest batch size first", sizes.length >= 3 && sizes.length <= 12 && sizes.every((size, at) => at === 0 || size > sizes[at - 1]));
+  check("only the size in the code is marked", points.filter((row) => row[4].includes("in the code")).map(([size]) => size).join() === String(kind.own));
+  check("the size in the code was measured", points.some(([size, , , , basis]) => size === String(kind.own) && basis.startsWith("measured")));
+  check("every row has all figures", points.every((row) => row.slice(1, 4).every((cell) => Number.parseFloat(cell) > 0)));
   await page.mouse.move(5, 5);
 
   const widget = page.locator(".action-widget .monaco-list-row");
@@ -49,7 +50,7 @@ async function run({ bench, check, measured }, kind) {
       await page.waitForTimeout(1000);
       return (await widget.filter({ hasText: "Skyline:" }).count()) > 0;
     }, `no actions on the line with ${text}`, 60_000);
-    // Only rows in view are on the page: the last ones come with the selection.
+    // The page contains only the rows in view. Moving the selection brings the others into view.
     const found = new Set();
     for (let step = 0; step < MOST_ACTIONS; step += 1) {
       for (const one of await widget.allInnerTexts()) found.add(one.replaceAll("\u00a0", " "));
@@ -64,15 +65,15 @@ async function run({ bench, check, measured }, kind) {
   for (const name of ["fused optimizer", "torch.compile", "gradient accumulation", "worker process", "batch size"]) {
     check(`the loop's line offers: ${name}`, atLoop.some((one) => one.includes(name)));
   }
-  check("each with what it is predicted to bring", atLoop.every((one) => /per iteration|samples\/s/.test(one)));
+  check("each action has its predicted gain", atLoop.every((one) => /per iteration|samples\/s/.test(one)));
   await page.keyboard.press("Escape");
 
   await atNumber();
   const atSize = await actions(kind.before);
   measured("at the batch size", JSON.stringify(atSize));
-  check("twice the batch size is offered, with its samples per second", atSize.some((one) => new RegExp(`double the batch size to ${2 * kind.own}, .*samples/s`).test(one)));
-  check("half of it, too", atSize.some((one) => new RegExp(`halve the batch size to ${kind.own / 2}, .*samples/s`).test(one)));
+  check("twice the batch size is offered with its samples per second", atSize.some((one) => new RegExp(`double the batch size to ${2 * kind.own}, .*samples/s`).test(one)));
+  check("half the batch size is offered with its samples per second", atSize.some((one) => new RegExp(`halve the batch size to ${kind.own / 2}, .*samples/s`).test(one)));
   await page.keyboard.press("Escape");
-  check("looking at them changes nothing", !(await window.anyDirty()));
+  check("opening the list changes no file", !(await window.anyDirty()));
   await window.close();
 }

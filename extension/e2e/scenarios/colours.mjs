@@ -1,4 +1,4 @@
-// Each what-if's figures and colours in the view, against the ranges of the profile as the command line answers them.
+// Compares the figures and colours of the what-ifs in the view with the estimates of the command line.
 import { execFileSync } from "node:child_process";
 import * as fs from "node:fs";
 import * as path from "node:path";
@@ -7,14 +7,14 @@ import { until } from "../workbench.mjs";
 
 export const title = "colours";
 
-/** A speed-up that is shown as 0 %. */
+/** A smaller change of the speed is shown as 0 %. */
 const NOTHING = 5e-4;
-/** Ratio of the ends of a range from which on it tells nothing. */
+/** A range with at least this ratio of its ends that includes no change is shown as not known. */
 const WIDE = 4;
 const COLOURS = { better: "green", worse: "red" };
 
 export async function run({ bench, python, script, check, measured, shot }) {
-  // Large enough that compiling it is predicted.
+  // The script is large enough for a prediction of torch.compile.
   const files = { "train.py": script, ".vscode/settings.json": JSON.stringify({ "skyline.profile.onSave": "never" }) };
   const folder = bench.workspace("colours", files);
   const window = await Window.open(bench, folder, "train.py", { width: 1400, height: 1000 });
@@ -33,7 +33,7 @@ export async function run({ bench, python, script, check, measured, shot }) {
     return found;
   }, colour);
   const inks = { better: await ink(COLOURS.better), worse: await ink(COLOURS.worse) };
-  check(`green and red are two colours: ${inks.better}, ${inks.worse}`, inks.better !== inks.worse);
+  check(`green and red are different colours: ${inks.better}, ${inks.worse}`, inks.better !== inks.worse);
   const seen = { better: 0, worse: 0, "": 0 };
   for (const estimate of estimates) {
     const row = view.locator(".whatif", { has: view.locator(`[data-key="whatif ${estimate.name}"]`) });
@@ -45,23 +45,23 @@ export async function run({ bench, python, script, check, measured, shot }) {
     const right = wanted ? colour === inks[wanted] : colour !== inks.better && colour !== inks.worse;
     if (!right) throw new Error(`${estimate.name}: ${shown} is ${colour}, and its range is ${JSON.stringify(estimate.speedup_range)}`);
     const percent = (estimate.speedup - 1) * 100;
-    // A busy machine may leave a range that tells nothing.
+    // On a busy machine a range can be too wide for a figure.
     const same = tellsNothing(estimate) ? shown === "not known" : shown.endsWith("×") ? Math.abs(Number.parseFloat(shown) - estimate.speedup) < 0.51 : Math.abs(Number.parseFloat(shown) - percent) < 0.51;
     if (!same) throw new Error(`${estimate.name} shows ${shown} for ${percent} %`);
     const text = (await row.innerText()).replaceAll("\n", " ");
-    if (/±0(\.0+)? (ms|µs|s|[kMG]?B)/.test(text)) throw new Error(`a spread of nothing: ${text}`);
+    if (/±0(\.0+)? (ms|µs|s|[kMG]?B)/.test(text)) throw new Error(`the spread is zero: ${text}`);
     const cost = /costs ([\d.]+) (s|min|h) once/.exec(text);
-    if ((estimate.one_off_s !== null && estimate.one_off_s.value > 0) !== (cost !== null)) throw new Error(`its cost once is ${JSON.stringify(estimate.one_off_s)}: ${text}`);
+    if ((estimate.one_off_s !== null && estimate.one_off_s.value > 0) !== (cost !== null)) throw new Error(`the one-off cost is ${JSON.stringify(estimate.one_off_s)}: ${text}`);
     if (cost) {
       const seconds = Number(cost[1]) * { s: 1, min: 60, h: 3600 }[cost[2]];
-      check(`${estimate.name} shows what it costs once: ${cost[0]}`, Math.abs(seconds / estimate.one_off_s.value - 1) < 0.15);
+      check(`${estimate.name} shows its one-off cost: ${cost[0]}`, Math.abs(seconds / estimate.one_off_s.value - 1) < 0.15);
       const after = estimate.break_even_iterations;
-      check("and when that is paid back", text.includes(after === null ? "never paid back" : `paid back after ${after.toLocaleString("en")} iterations`));
+      check("the row shows the break-even point", text.includes(after === null ? "never paid back" : `paid back after ${after.toLocaleString("en")} iterations`));
     }
   }
   measured("rows by colour", JSON.stringify(seen));
-  check("each row has the colour of its range, and its figure", seen.better + seen.worse + seen[""] === estimates.length);
-  check("compiling is among them, with its cost", estimates.some((one) => one.name === "compile" && one.one_off_s !== null));
+  check("each row has its figure, and the colour of its range", seen.better + seen.worse + seen[""] === estimates.length);
+  check("torch.compile has a row with its one-off cost", estimates.some((one) => one.name === "compile" && one.one_off_s !== null));
   await shot(window, "colours");
   fs.rmSync(path.join(folder, ".skyline"), { recursive: true, force: true });
   await window.close();

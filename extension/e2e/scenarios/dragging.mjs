@@ -1,13 +1,15 @@
-// Both bars dragged by hand, in each kind of script: the handle under the pointer, the figures, the number in the code.
+// Drags both bars in each kind of script. Checks the handle, figures, curve and the number in the code.
 import { filesOf, IN_SETTINGS, numberIn, READ_ONLY, WRITABLE } from "../kinds.mjs";
 import { seen, there, until } from "../workbench.mjs";
 import { Window } from "../window.mjs";
 import { headlineAgrees } from "./batch-size.mjs";
 
 const PLACES = [0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95];
-/** Of a bar's width, between the pointer and the middle of the handle. */
+/** Tolerance between the pointer and the middle of the handle, as a share of the bar's width. */
 const NEAR = 0.02;
-/** Pixels of a curve with its band, axes and labels: the axes alone are fewer. */
+/**
+ * Minimum number of drawn pixels of a curve with its band, axes and labels. Axes without a curve have fewer.
+ */
 const LEAST_INK = 3000;
 
 export const dragged = [...[...WRITABLE, ...IN_SETTINGS].map((kind) => ({ title: `dragging ${kind.name}`, run: (context) => writable(context, kind) })), ...READ_ONLY.map((kind) => ({ title: `dragging ${kind.name}`, run: (context) => readOnly(context, kind) }))];
@@ -18,79 +20,79 @@ async function writable(context, kind) {
   await shot(window, `${kind.name}-idle`);
   const { page, view } = window;
   const code = () => window.codeOf(kind);
-  await eventually("the batch size in force is on show", async () => (await window.batchSizeShown()) === kind.own);
+  await eventually("the view shows the current batch size", async () => (await window.batchSizeShown()) === kind.own);
   for (const bar of ["throughput", "memory"]) {
     const track = await grabbed(window, bar);
     const { sizes, figures, bytes } = await swept(window, bar, track, check, async (shown) => {
-      // The number itself: what is typed stays as it is, what is seen is the decoration.
+      // A decoration shows the new number. The text itself does not change yet.
       const wanted = shown === kind.own ? null : String(shown);
       await until(async () => (await window.liveNumber()) === wanted, `the code does not show ${shown} while the bar moves`);
     });
     check(`${kind.name}, ${bar}: the batch size rises with the pointer (${sizes.join(" ")})`, rises(sizes));
     check(`${kind.name}, ${bar}: the figures change with it`, new Set(figures).size >= new Set(sizes).size - 1);
     check(`${kind.name}, ${bar}: the memory rises with it (${bytes.join(" ")})`, grows(bytes, bar));
-    check(`${kind.name}, ${bar}: sizes are those that people use`, await usual(window, bar, sizes, kind.own));
-    check("nothing is written while the bar moves", numberIn(kind, await code()) === kind.own && !(await window.anyDirty()));
+    check(`${kind.name}, ${bar}: all sizes are usual batch sizes`, await usual(window, bar, sizes, kind.own));
+    check("no file changes while the bar moves", numberIn(kind, await code()) === kind.own && !(await window.anyDirty()));
     await page.mouse.move(track.x + track.width * 0.75, track.y, { steps: 6 });
     const shown = await settledSize(window);
     await shot(window, `${kind.name}-dragging-${bar}`);
     await page.mouse.up();
-    await until(async () => numberIn(kind, await code()) === shown, `${shown} was on show, and is not what was written`);
+    await until(async () => numberIn(kind, await code()) === shown, `the view showed ${shown}, but the code has another number`);
     await shot(window, `${kind.name}-dragged-${bar}`);
-    await eventually(`let go, the ${shown} on show stays on show`, async () => (await window.batchSizeShown()) === shown);
-    await eventually("and is in the editor, unsaved", () => window.anyDirty());
-    check("and not on disk", numberIn(kind, bench.read(`${kind.name}/${kind.file}`)) === kind.own);
-    await until(async () => (await window.liveNumber()) === null, "the number is still covered");
-    await until(async () => /→|as now/.test(await window.figure(bar)), "the prediction is not on show");
-    await eventually("the curve is still there", () => curveIsThere(window));
+    await eventually(`after the release, the view still shows ${shown}`, async () => (await window.batchSizeShown()) === shown);
+    await eventually("the editor has the unsaved number", () => window.anyDirty());
+    check("the file on disk is unchanged", numberIn(kind, bench.read(`${kind.name}/${kind.file}`)) === kind.own);
+    await until(async () => (await window.liveNumber()) === null, "the decoration still covers the number");
+    await until(async () => /→|as now/.test(await window.figure(bar)), "the view shows no prediction");
+    await eventually("the view still has the curve", () => curveIsThere(window));
     if (bar === "throughput") {
       await window.undo(kind.before);
-      await until(async () => numberIn(kind, await code()) === kind.own, "one undo did not bring the number back");
-      await eventually("one Ctrl+Z takes it back", async () => !(await window.anyDirty()));
+      await until(async () => numberIn(kind, await code()) === kind.own, "one undo did not restore the number");
+      await eventually("one Ctrl+Z reverts the change", async () => !(await window.anyDirty()));
     } else {
       await view.locator(".actions button", { hasText: "Undo" }).click();
-      await until(async () => numberIn(kind, await code()) === kind.own, "it was not taken back");
-      check("and so does a button", true);
+      await until(async () => numberIn(kind, await code()) === kind.own, "the button Undo did not revert the change");
+      check("the button Undo reverts the change", true);
     }
     await until(async () => (await window.batchSizeShown()) === kind.own && !(await window.figure(bar)).includes("→"), "the view still shows the prediction");
   }
   await byKeys(window, kind, code, check);
   await shot(window, `${kind.name}-taken-back`);
   if (kind.name === "argparse") await withWhatIf(window, kind, code, { check, eventually, shot });
-  measured("frames a second while dragging", await frames(window));
+  measured("frames per second while dragging", await frames(window));
   await window.close();
 }
 
-/** The same drag while a what-if is in the code: its prediction is on show, and the curve is that under it. */
+/** A drag while the code has a what-if: the view shows its prediction, and the curve with it. */
 async function withWhatIf(window, kind, code, { check, eventually, shot }) {
   const { page, view } = window;
   const fused = async () => (await window.line("optim.Adam")).includes("fused=True");
   const before = await curveLabel(window);
   await window.toggle("fused optimizer", true);
   await until(fused, "the code was not rewritten");
-  await until(async () => (await curveLabel(window)) !== before, "the curve is not the one under the what-if");
+  await until(async () => (await curveLabel(window)) !== before, "the curve does not include the what-if");
   const under = await curveLabel(window);
   await shot(window, `${kind.name}-what-if-on`);
   const track = await grabbed(window, "throughput");
   const { sizes, figures } = await swept(window, "throughput", track, check, async () => {
-    if ((await curveLabel(window)) !== under) throw new Error("the curve under the what-if is gone");
+    if ((await curveLabel(window)) !== under) throw new Error("the curve with the what-if is gone");
   });
   check(`with a what-if on, the batch size rises with the pointer (${sizes.join(" ")})`, rises(sizes));
-  check("and the figures change with it", new Set(figures).size >= new Set(sizes).size - 1);
+  check("with a what-if on, the figures change with the batch size", new Set(figures).size >= new Set(sizes).size - 1);
   await page.mouse.move(track.x + track.width * 0.75, track.y, { steps: 6 });
   const shown = await settledSize(window);
   await page.mouse.up();
-  await until(async () => numberIn(kind, await code()) === shown, `${shown} was on show, and is not what was written`);
-  check("the number is written beside the what-if", await fused());
+  await until(async () => numberIn(kind, await code()) === shown, `the view showed ${shown}, but the code has another number`);
+  check("the code has the new number and the what-if", await fused());
   const takeBack = view.locator(".actions button", { hasText: "Undo" });
   await takeBack.click();
-  await until(async () => numberIn(kind, await code()) === kind.own, "the number was not taken back");
-  check("taken back, the what-if is still in the code", await fused());
+  await until(async () => numberIn(kind, await code()) === kind.own, "the number was not reverted");
+  check("after reverting the number, the code still has the what-if", await fused());
   await takeBack.click();
-  await eventually("and then it is out", async () => !(await fused()));
+  await eventually("a second Undo removes the what-if", async () => !(await fused()));
 }
 
-/** Up one, doubled, and written by Enter; Escape forgets. */
+/** Keys: an arrow moves by one, PageUp doubles, Enter writes, and Escape discards the change. */
 async function byKeys(window, kind, code, check) {
   const { page, view } = window;
   const track = view.locator('[data-bar="memory"] .track');
@@ -98,14 +100,14 @@ async function byKeys(window, kind, code, check) {
   await page.keyboard.press("ArrowRight");
   await until(async () => (await window.batchSizeShown()) === kind.own + 1, "an arrow key does not move by one");
   await page.keyboard.press("Escape");
-  await until(async () => (await window.batchSizeShown()) === kind.own, "Escape does not forget");
+  await until(async () => (await window.batchSizeShown()) === kind.own, "Escape does not discard the change");
   await page.keyboard.press("PageUp");
   await until(async () => (await window.batchSizeShown()) === 2 * kind.own, "PageUp does not double");
   await page.keyboard.press("Enter");
-  await until(async () => numberIn(kind, await code()) === 2 * kind.own, "Enter did not write it");
-  check("keys move by one, double, forget and write", true);
+  await until(async () => numberIn(kind, await code()) === 2 * kind.own, "Enter did not write the batch size");
+  check("keys move by one, double, discard and write", true);
   await view.locator(".actions button", { hasText: "Undo" }).click();
-  await until(async () => numberIn(kind, await code()) === kind.own, "it was not taken back");
+  await until(async () => numberIn(kind, await code()) === kind.own, "the batch size was not reverted");
 }
 
 async function readOnly(context, kind) {
@@ -113,19 +115,19 @@ async function readOnly(context, kind) {
   const name = kind.name;
   const window = await opened(context, kind);
   const { page, view } = window;
-  check("the view says where the number lives", (await view.locator(".then").innerText()).includes(kind.lives));
+  check("the view names the place of the batch size", (await view.locator(".then").innerText()).includes(kind.lives));
   for (const bar of ["throughput", "memory"]) {
     const track = await grabbed(window, bar);
     const { sizes, figures, bytes } = await swept(window, bar, track, check, async () => {});
     check(`${name}, ${bar}: the memory rises with it (${bytes.join(" ")})`, grows(bytes, bar));
-    check(`${name}, ${bar}: sizes are those that people use`, await usual(window, bar, sizes, kind.own));
+    check(`${name}, ${bar}: all sizes are usual batch sizes`, await usual(window, bar, sizes, kind.own));
     check(`${name}, ${bar}: the batch size rises with the pointer (${sizes.join(" ")})`, rises(sizes));
     check(`${name}, ${bar}: the figures change with it`, new Set(figures).size >= new Set(sizes).size - 1);
     await shot(window, `${name}-dragging-${bar}`);
     await page.mouse.up();
-    await until(async () => /Not written/.test(await view.locator(".then").innerText()) && (await view.locator(".then").innerText()).includes(kind.lives), "letting go does not say where the number lives");
-    check("let go, nothing is written, and the view says where to", !(await window.anyDirty()));
-    check("the curve is still there", await curveIsThere(window));
+    await until(async () => /Not written/.test(await view.locator(".then").innerText()) && (await view.locator(".then").innerText()).includes(kind.lives), "after the release, the view does not name the place of the batch size");
+    check("after the release, no file changes, and the view names the place of the batch size", !(await window.anyDirty()));
+    check("the view still has the curve", await curveIsThere(window));
     await view.locator(`[data-bar="${bar}"] .track`).press("Escape");
   }
   await window.close();
@@ -140,7 +142,7 @@ async function opened({ bench, check, measured }, kind) {
   return window;
 }
 
-/** Take hold of a bar's handle; the track's place on the page. */
+/** Press the mouse button on a bar's handle. The result is the position and width of the track. */
 async function grabbed(window, bar) {
   const track = window.view.locator(`[data-bar="${bar}"] .track`);
   await track.scrollIntoViewIfNeeded();
@@ -153,7 +155,7 @@ async function grabbed(window, bar) {
   return { x: box.x, y, width: box.width };
 }
 
-/** Drag to ten places along a bar, and look at each of them. */
+/** Drag to ten places along a bar, and check the page at each place. */
 async function swept(window, bar, track, check, atEach) {
   const sizes = [];
   const figures = [];
@@ -167,44 +169,49 @@ async function swept(window, bar, track, check, atEach) {
     figures.push(await window.figure("throughput"));
     bytes.push(bytesOf(await window.figure("memory")));
     if (!(await curveIsThere(window))) throw new Error(`the curve is gone at ${place}`);
-    if ((await curveLabel(window)) !== label) throw new Error(`the curve is another one at ${place}`);
+    if ((await curveLabel(window)) !== label) throw new Error(`the curve has changed at ${place}`);
     const { ink, picture } = await marked(window, drawn.at(-1), sizes.at(-1) !== sizes.at(-2), place);
     if (ink < LEAST_INK) throw new Error(`the curve is empty at ${place}: ${ink} pixels are drawn`);
     drawn.push(picture);
     await atEach(sizes.at(-1));
   }
   check(`the curve has its points: ${label}`, [...label.matchAll(/\d+: ([\d.]+)/g)].filter(([, rate]) => Number(rate) > 0).length >= 3);
-  check("its mark moves with the batch size", new Set(drawn).size >= new Set(sizes).size);
+  check("the mark on the curve moves with the batch size", new Set(drawn).size >= new Set(sizes).size);
   check(`the handle of ${bar} is under the pointer at ${PLACES.length} places`, true);
-  check("and the curve beside it all the while", true);
+  check("the curve is drawn at each of these places", true);
   return { sizes, figures, bytes };
 }
 
-/** The curve's picture; where the size is another one, as soon as its mark has moved, which may take a frame longer. */
+/**
+ * The picture of the curve. If the size has changed, wait until the mark has moved, which may take another
+ * frame.
+ */
 async function marked(window, before, moves, place) {
   let now = await pixels(window);
   await until(async () => {
     now = await pixels(window);
     return !moves || now.picture !== before;
-  }, `the mark of the batch size stays where it was at ${place}`, 5_000);
+  }, `the mark of the batch size did not move at ${place}`, 5_000);
   return now;
 }
 
-/** The peak that a figure shows: `10.4 MB → 11.2 MB ±0.1`, `as now: 10.4 MB`. */
+/** The predicted peak in a figure such as `10.4 MB → 11.2 MB ±0.1` or `as now: 10.4 MB`. */
 function bytesOf(figure) {
   const [, value, unit] = [...figure.matchAll(/([\d.]+) (k|M|G)?B/g)].at(-1) ?? [];
   if (!value) throw new Error(`no memory in: ${figure}`);
   return Math.round(Number(value) * { k: 1e3, M: 1e6, G: 1e9 }[unit ?? ""] || Number(value));
 }
 
-/** Never back, and more at the end than at the beginning. */
+/** True if the memory never decreases, and is larger at the end than at the start. */
 function grows(bytes, bar) {
   const ordered = bytes.every((one, index) => index === 0 || one >= bytes[index - 1]);
-  // The bar of throughput may end at a size whose memory is that of the smallest one, to the digits on show.
+  // The throughput bar may end at a size with the same rounded memory as the smallest size.
   return ordered && (bar === "throughput" || bytes.at(-1) > bytes[0]);
 }
 
-/** All up to eight, four to each doubling, the ends of the bar, and the script's own. */
+/**
+ * True for usual sizes: all up to 8, then four per doubling, both ends of the bar, and the script's own size.
+ */
 async function usual(window, bar, sizes, own) {
   const track = window.view.locator(`[data-bar="${bar}"] .track`);
   const ends = [Number(await track.getAttribute("aria-valuemin")), Number(await track.getAttribute("aria-valuemax"))];
@@ -216,7 +223,7 @@ async function curveLabel(window) {
   return (await window.view.locator(".curve").getAttribute("aria-label")) ?? "";
 }
 
-/** How many pixels of the curve are drawn, and the picture as a text to compare. */
+/** The number of drawn pixels of the curve, and the picture as a data URL for comparisons. */
 async function pixels(window) {
   return window.view.locator(".curve canvas").evaluate((canvas) => {
     const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
@@ -231,7 +238,7 @@ async function handleAt(window, bar, track) {
   return (handle.x + handle.width / 2 - track.x) / track.width;
 }
 
-/** The batch size on show once its prediction is there: two looks a moment apart see the same. */
+/** The batch size in the view once its prediction is complete: two consecutive reads are equal. */
 async function settledSize(window) {
   let last = "";
   await until(async () => {
@@ -240,7 +247,7 @@ async function settledSize(window) {
     last = now;
     if (!rests) await window.page.waitForTimeout(150);
     return rests;
-  }, "the figures do not come to rest");
+  }, "the figures keep changing");
   return window.batchSizeShown();
 }
 
@@ -249,10 +256,10 @@ async function curveIsThere(window) {
   return box !== null && box.height > 50 && (await window.view.locator(".board.no-curve").count()) === 0;
 }
 
-/** Never back, and by more than a step or two from end to end. */
+/** True if the sizes never decrease and cover a wide range. */
 function rises(sizes) {
   const inOrder = sizes.every((size, index) => index === 0 || size >= sizes[index - 1]);
-  // On a busy machine the measured curve may become flat early, and the bar of throughput ends there.
+  // On a busy machine the measured curve may become flat early. The throughput bar ends there.
   return inOrder && new Set(sizes).size >= 5 && sizes.at(-1) >= 3 * sizes[0];
 }
 

@@ -1,4 +1,4 @@
-// Typing while a run goes on, an error of syntax, and figures that stay with their lines.
+// Typing during a run, a syntax error, and figures that stay on display.
 import { seen, until } from "../workbench.mjs";
 
 export const title = "editing";
@@ -13,11 +13,11 @@ export async function run({ window, check }) {
   await page.keyboard.press("End");
   const typed = "  # typed while it ran";
   await page.keyboard.type(typed, { delay: 20 });
-  await until(async () => (await window.line("manual_seed")).includes(typed.trim()), "what was typed is not in the editor");
-  check("what is typed during a run is in the editor", true);
+  await until(async () => (await window.line("manual_seed")).includes(typed.trim()), "the typed text is not in the editor");
+  check("text typed during a run is in the editor", true);
   await window.runEnded();
-  const added = await until(() => window.bench.profiles("main").filter((name) => !before.includes(name))[0], "the run left no profile", 30_000);
-  check("the run came to its end, and left a profile", added.endsWith(".profile.json.gz"));
+  const added = await until(() => window.bench.profiles("main").filter((name) => !before.includes(name))[0], "the run saved no profile", 30_000);
+  check("the run ends and saves a profile", added.endsWith(".profile.json.gz"));
   await window.undoAll();
 
   await window.focusEditor("torch.manual_seed");
@@ -26,7 +26,7 @@ export async function run({ window, check }) {
   await page.keyboard.type("def (", { delay: 10 });
   await window.command("Skyline: Profile Training Script");
   await seen(view.locator(".trouble", { hasText: /syntax|parse|SyntaxError/i }));
-  check("a syntax error is said where one looks", true);
-  check("what was measured stays", (await view.locator(".track").count()) === 2);
+  check("the view shows the syntax error", true);
+  check("the bars of the last measurement stay", (await view.locator(".track").count()) === 2);
   await window.undoAll();
 }

@@ -1,4 +1,4 @@
-// Tasks of docs/tasks.md with several processes, machines, GPUs, trials, a trace and a repository.
+// Tasks of docs/tasks.md with several processes, other machines, GPUs, trials, a trace and a git repository.
 import { execFileSync } from "node:child_process";
 import * as fs from "node:fs";
 import * as path from "node:path";
@@ -42,7 +42,7 @@ async function underTorchrun({ bench, check, shot }) {
   await actions.take("Skyline: Profile with Arguments…", () => window.command("Skyline: Profile with Arguments…"));
   const row = window.page.locator(".quick-input-list .monaco-list-row", { hasText: name });
   await seen(row, "the configuration of launch.json is not offered");
-  check("it is shown with its command", (await row.innerText()).includes("torch.distributed.run --nproc-per-node 2 train.py"));
+  check("the configuration is shown with its command", (await row.innerText()).includes("torch.distributed.run --nproc-per-node 2 train.py"));
   await actions.take(name, () => row.click());
   await window.runEnded();
   const said = await sentence(window, ".verdict", WAITS);
@@ -54,7 +54,10 @@ async function underTorchrun({ bench, check, shot }) {
   await window.close();
 }
 
-/** The other machine is this one, with another home folder: `ssh` is a script that starts its shell there. */
+/**
+ * The host is this machine with another home folder: the `ssh` of this test is a script that starts a shell
+ * there.
+ */
 async function onAHost({ bench, python, check, shot }) {
   const home = bench.path("gpubox");
   bench.program("ssh", `#!/bin/sh\nwhile [ "$1" != "--" ]; do shift; done\n[ "$2" = gpubox ] || exit 255\ncd ${home}\nexec env -u XDG_CACHE_HOME -u XDG_CONFIG_HOME HOME=${home} SHELL=/bin/sh /bin/sh -c "$3"\n`);
@@ -65,8 +68,8 @@ async function onAHost({ bench, python, check, shot }) {
   await window.runEnded();
   const said = await sentence(window, ".verdict", WAITS);
   await sentence(window, ".basis", /measured on .* of gpubox/);
-  check("it ran there", fs.existsSync(path.join(home, ".cache/skyline/projects")));
-  check("and the profile is here", bench.hasProfiles("tasks-host"));
+  check("the script ran on the host", fs.existsSync(path.join(home, ".cache/skyline/projects")));
+  check("the profile is on this machine", bench.hasProfiles("tasks-host"));
   actions.check(check, "on the GPU box, from my laptop", said);
   await settled(window);
   await shot(window, "task-editor-on-the-gpu-box-from-my-laptop");
@@ -97,15 +100,15 @@ ${LOOP.replace("model(x), y", "model(x.to(device)), y.to(device)")}`;
   const { window, actions } = await opened(bench, "h100", "train.py", { "train.py": script });
   await actions.take("Skyline: Compare GPUs…", () => window.command("Skyline: Compare GPUs…"));
   const input = window.page.locator(".quick-input-widget input").first();
-  await seen(window.page.locator(".quick-input-widget", { hasText: "Compare GPUs" }), "nothing asks for the GPUs");
+  await seen(window.page.locator(".quick-input-widget", { hasText: "Compare GPUs" }), "no input for the GPUs opens");
   await actions.take("l4, h100", async () => {
     await input.fill("l4, h100");
     await window.page.keyboard.press("Enter");
   });
-  const said = await until(() => sentence(window, ".answer", /^Fastest (and cheapest )?is the (L4|H100): an epoch of the unchanged script takes .*, \$[\d.]+.*\.$/), "GPUs were not compared", 300_000);
+  const said = await until(() => sentence(window, ".answer", /^Fastest (and cheapest )?is the (L4|H100): an epoch of the unchanged script takes .*, \$[\d.]+.*\.$/), "the view does not compare the GPUs", 300_000);
   const rows = await window.view.locator("details:has([data-key=devices]) tbody tr").allInnerTexts();
-  check(`both GPUs have their row: ${rows.join(" / ").replaceAll(/\s+/g, " ")}`, rows.length === 2 && rows.every((row) => row.includes("$")));
-  check("nothing was run", !bench.hasProfiles("tasks-h100"));
+  check(`both GPUs have a row: ${rows.join(" / ").replaceAll(/\s+/g, " ")}`, rows.length === 2 && rows.every((row) => row.includes("$")));
+  check("no script was run", !bench.hasProfiles("tasks-h100"));
   actions.check(check, "an H100: how fast, and at which cost", said);
   await settled(window);
   await shot(window, "task-editor-what-an-h100-brings-and-costs");
@@ -129,7 +132,7 @@ async function idle({ bench, check, eventually, shot }) {
   await actions.take("Skyline: Show Profiler Trace", () => window.command("Skyline: Show Profiler Trace"));
   const said = await sentence(window, ".verdict", /The GPU works for 42 % of the step\..*Python and kernel launches.*: \d/);
   actions.check(check, "why is my GPU idle", said);
-  await eventually("nothing is offered to be run", async () => (await window.view.locator("[data-key=again]").count()) === 0);
+  await eventually("the view offers no run", async () => (await window.view.locator("[data-key=again]").count()) === 0);
   await shot(window, "task-editor-why-is-my-gpu-idle");
   await window.close();
 }
@@ -145,10 +148,10 @@ async function checked({ bench, check, shot }) {
   const { window, actions } = await opened(bench, "check", "train.py", { "train.py": text("0.02") }, settings, { ...SIZE, height: 860 });
   await actions.take("Skyline: Check Against a Revision…", () => window.command("Skyline: Check Against a Revision…"));
   const row = window.page.locator(".quick-input-list .monaco-list-row", { hasText: "the last commit" });
-  await seen(row, "nothing asks for the revision");
+  await seen(row, "no list of revisions opens");
   await actions.take("HEAD", () => row.click());
   const rows = window.page.locator(".terminal .xterm-rows > div");
-  const said = await until(async () => /Over budget: [^.]*\./.exec((await rows.allInnerTexts()).join(" ").replaceAll("\u00a0", " "))?.[0], "the check did not end in an answer", CHECK_TIMEOUT_MS);
+  const said = await until(async () => /Over budget: [^.]*\./.exec((await rows.allInnerTexts()).join(" ").replaceAll("\u00a0", " "))?.[0], "the check printed no result", CHECK_TIMEOUT_MS);
   actions.check(check, "a slow change does not get in", said);
   await shot(window, "task-editor-a-slow-change-does-not-get-in");
   await window.close();

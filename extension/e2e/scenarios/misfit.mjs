@@ -1,4 +1,5 @@
-// An interpreter with PyTorch that the extension's own Skyline cannot run on: one message with the reason and the way out.
+// An interpreter with PyTorch that cannot run the bundled Skyline: one message with the reason and the next
+// step.
 import { execFileSync } from "node:child_process";
 import * as fs from "node:fs";
 import * as path from "node:path";
@@ -14,7 +15,7 @@ export async function run({ bench, python, script, check }) {
   const told = (executable, code) => execFileSync(executable, ["-c", code], { encoding: "utf8" }).trim();
   const from = told(python, "import os, torch; print(os.path.dirname(os.path.dirname(torch.__file__)))");
   const to = told(interpreter, "import sysconfig; print(sysconfig.get_path('purelib'))");
-  // PyTorch as `pip install torch` leaves it: NumPy does not come with it.
+  // `pip install torch` does not install NumPy.
   for (const name of fs.readdirSync(from).filter((one) => /^torch(-.*\.dist-info)?$/.test(one))) {
     fs.symlinkSync(path.join(from, name), path.join(to, name));
   }
@@ -26,14 +27,14 @@ export async function run({ bench, python, script, check }) {
   check("an interpreter without NumPy gets a message that says how to install it", true);
   await window.showView();
   await seen(window.view.locator(".trouble", { hasText: message }));
-  check("the view says the same", true);
+  check("the view shows the same message", true);
   const numpy = told(python, "import os, numpy; print(os.path.dirname(os.path.dirname(numpy.__file__)))");
   for (const name of fs.readdirSync(numpy).filter((one) => /^numpy([-.].*)?$/.test(one))) {
     fs.symlinkSync(path.join(numpy, name), path.join(to, name));
   }
   await window.command("Skyline: Restart Server");
   await window.seesLens("Profile this training script");
-  check("with NumPy, the Skyline that the extension brings serves it", /run_skyline\.py lsp/.test(bench.extensionLog()));
-  check("and the trouble is gone", (await until(async () => (await window.view.locator(".trouble").count()) === 0, "the trouble stays on show")) === true);
+  check("with NumPy, the bundled Skyline starts", /run_skyline\.py lsp/.test(bench.extensionLog()));
+  check("the view shows no error any more", (await until(async () => (await window.view.locator(".trouble").count()) === 0, "the view still shows the error")) === true);
   await window.close();
 }

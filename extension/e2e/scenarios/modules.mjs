@@ -1,4 +1,4 @@
-// A module without a training loop: the script that trains with it is found, shown and profiled.
+// A module without a training loop: Skyline finds, shows and profiles the script that trains with it.
 import * as fs from "node:fs";
 import * as path from "node:path";
 import { NO_TRIALS } from "../kinds.mjs";
@@ -16,39 +16,39 @@ export async function run({ bench, check }) {
   const window = await Window.open(bench, bench.workspace("split-module", files), "data.py");
   const { page, view } = window;
   await window.showView();
-  await seen(view.locator("text=data.py has no training loop of its own: train.py trains with it."), "the view does not say which script trains");
+  await seen(view.locator("text=data.py has no training loop of its own: train.py trains with it."), "the view does not name the script that trains with the module");
   check("the view names the script that trains with the file", (await view.locator("h1").innerText()) === "train.py");
-  check("the file has no invitation of its own", (await page.locator(".codelens-decoration a").count()) === 0);
+  check("the module has no lens", (await page.locator(".codelens-decoration a").count()) === 0);
   await view.locator("button", { hasText: "Profile Training Script" }).click();
   await until(async () => (await view.locator("button, .link", { hasText: "Cancel" }).count()) > 0 || (await view.locator(".stats").count()) > 0, "no run began", 60_000);
-  await seen(page.locator(".statusbar", { hasText: "Profiling train.py" }), "it is not train.py that runs");
+  await seen(page.locator(".statusbar", { hasText: "Profiling train.py" }), "train.py does not run");
   await seen(view.locator(".stats"), "there is no profile", 300_000);
   await window.runEnded();
-  check("profiled from there, it is train.py that is measured", bench.profiles("split-module").every((name) => name.startsWith("train")) && bench.hasProfiles("split-module"));
-  check("its batch size is on show", (await view.locator("input[type=number]").inputValue()) === "24");
+  check("a run from the module profiles train.py", bench.profiles("split-module").every((name) => name.startsWith("train")) && bench.hasProfiles("split-module"));
+  check("the view shows the batch size of train.py", (await view.locator("input[type=number]").inputValue()) === "24");
   await window.openFile("model.py");
   await page.waitForTimeout(1500);
-  check("the other module shows it as well", (await view.locator("h1").innerText()).includes("train.py") && (await view.locator(".stats").count()) === 1);
+  check("the other module also shows the profile of train.py", (await view.locator("h1").innerText()).includes("train.py") && (await view.locator(".stats").count()) === 1);
   await window.close();
 
   const several = { ...files, "ablation.py": read("train.py") };
   const second = await Window.open(bench, bench.workspace("several-scripts", several), "data.py");
   await second.showView();
   await seen(second.view.locator("text=These scripts train with it: train.py, ablation.py."));
-  check("where several train with it, all are named, the likeliest first", true);
+  check("if several scripts train with the module, the view names all, most likely first", true);
   await second.view.locator("button", { hasText: "Profile Training Script" }).click();
   const rows = second.page.locator(".quick-input-list .monaco-list-row");
-  await seen(rows.filter({ hasText: "ablation.py" }), "nothing asks which");
-  check("nothing runs before one is chosen", (await second.page.locator(".statusbar", { hasText: "Profiling" }).count()) === 0);
+  await seen(rows.filter({ hasText: "ablation.py" }), "no list of scripts opens");
+  check("no run starts before a script is chosen", (await second.page.locator(".statusbar", { hasText: "Profiling" }).count()) === 0);
   await rows.filter({ hasText: "ablation.py" }).click();
-  await seen(second.page.locator(".statusbar", { hasText: "Profiling ablation.py" }), "the chosen one does not run", 60_000);
-  check("the chosen one runs", true);
+  await seen(second.page.locator(".statusbar", { hasText: "Profiling ablation.py" }), "the chosen script does not run", 60_000);
+  check("the chosen script runs", true);
   await second.view.locator("button", { hasText: "Cancel" }).first().click();
   await second.close();
 
   const alone = await Window.open(bench, bench.workspace("lone-module", { "data.py": read("data.py") }), "data.py");
   await alone.showView();
-  await seen(alone.view.locator("text=skyline.profile.entryPoint"), "nothing says how to go on");
-  check("where no script trains with it, the setting is named", (await alone.view.locator("text=no script in this folder was found that trains with it").count()) === 1);
+  await seen(alone.view.locator("text=skyline.profile.entryPoint"), "the view does not name the next step");
+  check("if no script trains with the module, the view names the setting", (await alone.view.locator("text=no script in this folder was found that trains with it").count()) === 1);
   await alone.close();
 }

@@ -1,4 +1,4 @@
-// A notebook: profiled as a whole, its lines, bars and changes in the cells that they belong to.
+// A notebook is profiled as a whole. Its figures, the number of a drag and changes are shown in their cells.
 import * as fs from "node:fs";
 import * as path from "node:path";
 import { Window } from "../window.mjs";
@@ -30,7 +30,7 @@ export async function run({ bench, script, check, eventually, shot }) {
   await seen(profile, "the view offers no run of the notebook");
   await eventually("the view names the notebook", () => shows("training.ipynb"));
   await profile.click();
-  await seen(view.locator(".whatif").first(), "no profile of the notebook is on show", 300_000);
+  await seen(view.locator(".whatif").first(), "the view shows no profile of the notebook", 300_000);
   await window.runEnded();
   await shot(window, "notebook-profiled");
 
@@ -45,37 +45,37 @@ export async function run({ bench, script, check, eventually, shot }) {
       const size = await window.batchSizeShown();
       return size !== OWN && (await window.liveNumber()) === String(size) ? size : null;
     }, "the cell does not show the number of the bar");
-    // Next to other programs the highest throughput may be that of a small batch.
+    // On a busy machine a small batch may have the highest throughput.
     check(`the cell shows ${shown} while the bar moves`, shown !== OWN);
-    check("and nothing is written", !(await window.anyDirty()));
+    check("no file changes while the bar moves", !(await window.anyDirty()));
     await shot(window, "notebook-dragging");
   });
   const written = await window.batchSizeShown();
-  await eventually(`let go, the cell holds ${written}`, async () => (await code()) === written);
-  await eventually("and the notebook is unsaved", () => window.anyDirty());
+  await eventually(`after the release, the cell contains ${written}`, async () => (await code()) === written);
+  await eventually("the notebook has unsaved changes", () => window.anyDirty());
   await view.locator(".actions button", { hasText: "Undo" }).click();
-  await eventually("it is taken back", async () => (await code()) === OWN);
+  await eventually("Undo restores the batch size", async () => (await code()) === OWN);
 
   await window.toggle("fused optimizer", true);
-  await eventually("a what-if is written into its cell", async () => (await window.line("optim.Adam")).includes("fused=True"));
+  await eventually("a what-if is written into the cell of its line", async () => (await window.line("optim.Adam")).includes("fused=True"));
   await view.locator(".actions button", { hasText: "diff" }).click();
   await seen(page.locator(".tab.active", { hasText: "training.ipynb (without" }), "the diff is not open");
   const marked = async (lines) => (await page.locator(`.monaco-diff-editor .${lines}`).count()) === 1;
-  await eventually("the diff shows the code of the cells, only that line changed", async () => (await marked("original .line-delete")) && (await marked("modified .line-insert")));
+  await eventually("the diff shows the code of the cells with one changed line", async () => (await marked("original .line-delete")) && (await marked("modified .line-insert")));
   await shot(window, "notebook-diff");
   await window.closeEditor();
 
   await page.locator(".notebook-editor .view-line", { hasText: LOOP }).first().click();
   await page.keyboard.press("Control+s");
-  await eventually("saved, the file holds the change", () => fs.readFileSync(file, "utf8").includes("fused=True"));
+  await eventually("the saved file contains the change", () => fs.readFileSync(file, "utf8").includes("fused=True"));
   const cells = JSON.parse(fs.readFileSync(file, "utf8")).cells.map(({ source }) => [source].flat().join(""));
   const wanted = CELLS.map(([, source]) => source.replace("Adam(model.parameters())", "Adam(model.parameters(), fused=True)"));
-  check("and all else as it was", JSON.stringify(cells) === JSON.stringify(wanted));
+  check("all other cells in the file are unchanged", JSON.stringify(cells) === JSON.stringify(wanted));
 
   await window.showTab("train.py");
-  await eventually("a script that is brought to the front takes its place", () => shows("train.py"));
+  await eventually("the view follows to a script in the active tab", () => shows("train.py"));
   await window.showTab("training.ipynb");
-  await eventually("and gives it back", () => shows("training.ipynb"));
+  await eventually("the view follows back to the notebook", () => shows("training.ipynb"));
   await window.close();
 }
 
@@ -90,7 +90,7 @@ function notebook() {
   return JSON.stringify({ cells, metadata: { language_info: { name: "python" } }, nbformat: 4, nbformat_minor: 5 }, null, 1);
 }
 
-/** Whether a line of the loop has the background of an expensive line. */
+/** True if a line in the notebook has the background of an expensive line. */
 function heated(page) {
   return page.evaluate(() => [...document.querySelectorAll(".notebook-editor .monaco-editor .view-overlays div")].some((one) => /rgba?\(232, 89, 12/.test(getComputedStyle(one).backgroundColor)));
 }

@@ -1,4 +1,4 @@
-// A script on a cluster that is not here: the table, a row as a timeline, and its code.
+// The plan of a script on a cluster that need not be present: the table, the timeline of a row, and its code.
 import * as path from "node:path";
 import { NO_TRIALS } from "../kinds.mjs";
 import { Window } from "../window.mjs";
@@ -6,7 +6,7 @@ import { seen, until } from "../workbench.mjs";
 
 export const title = "planning";
 
-/** The script as it moves its model and its batches to a GPU where there is one. */
+/** The script with its model and its batches moved to a GPU, if one is present. */
 function onGpu(script) {
   return script
     .replace("torch.set_num_threads(1)\n", 'torch.set_num_threads(1)\ndevice = "cuda" if torch.cuda.is_available() else "cpu"\n')
@@ -15,7 +15,7 @@ function onGpu(script) {
 }
 
 export async function run({ bench, script, check, measured, shot }) {
-  // Predicted for the cluster's GPU: that trace answers the plan, too.
+  // The prediction for the cluster's GPU makes a trace, which the plan uses, too.
   const settings = JSON.stringify({ ...NO_TRIALS, "skyline.profile.onSave": "never", "skyline.gpu": "A100-80GB-SXM" });
   const folder = bench.workspace("planning", { "train.py": onGpu(script), ".vscode/settings.json": settings });
   const window = await Window.open(bench, folder, "train.py", { width: 1400, height: 1100 });
@@ -29,7 +29,7 @@ export async function run({ bench, script, check, measured, shot }) {
   await cluster.selectOption("dgx-a100");
   await view.locator("[data-key='plan gpus']").fill("12");
   await view.locator("[data-key=plan]").click();
-  await seen(view.locator(".plan .notice", { hasText: "A node has 8 GPUs" }), "a number of GPUs that does not fit is not explained");
+  await seen(view.locator(".plan .notice", { hasText: "A node has 8 GPUs" }), "the refusal of 12 GPUs is not explained");
   check("12 GPUs are refused with the cause and the next step", true);
 
   await view.locator("[data-key='plan gpus']").fill("8");
@@ -51,9 +51,9 @@ export async function run({ bench, script, check, measured, shot }) {
   await until(async () => (await window.page.locator(".tab.dirty").count()) > 0, "the code was not written");
   await window.focusEditor("import torch");
   const text = await window.saved(path.join(folder, "train.py"));
-  check("its code is written: the script is one of several processes", /DistributedDataParallel\(/.test(text) && /init_process_group/.test(text));
+  check("the code of the row is written: the script uses DistributedDataParallel", /DistributedDataParallel\(/.test(text) && /init_process_group/.test(text));
   await shot(window, "planning-written");
-  check("nothing was asked of other machines", window.page.outside.length === 0);
-  check("the content policy was kept", window.page.violations.length === 0);
+  check("the page sends no request to other machines", window.page.outside.length === 0);
+  check("the page complies with its content security policy", window.page.violations.length === 0);
   await window.close();
 }

@@ -1,4 +1,4 @@
-// The window reloaded: what was measured is there again, and nothing is run for it.
+// A reload of the window shows the saved profile again without a run.
 import { seen } from "../workbench.mjs";
 
 export const title = "reloading";
@@ -12,6 +12,6 @@ export async function run({ bench, window, check }) {
   await window.seesLens("peak");
   await window.showView();
   await seen(view.locator(".track").first());
-  check("after a reload the view is as it was", (await view.locator(".stats").innerText()) === headline);
-  check("without another run", bench.profiles("main").length === profiles);
+  check("after a reload the view shows the same figures", (await view.locator(".stats").innerText()) === headline);
+  check("the reload starts no run", bench.profiles("main").length === profiles);
 }

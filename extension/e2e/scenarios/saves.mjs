@@ -1,4 +1,5 @@
-// What runs a script again: its person's save. Not git, and on another branch only after a yes.
+// A script runs again when the user saves it. Changes by git or other programs start no run. On another
+// branch, the first save asks before it starts a run.
 import { execFileSync } from "node:child_process";
 import * as fs from "node:fs";
 import * as path from "node:path";
@@ -8,10 +9,10 @@ import { seen, until } from "../workbench.mjs";
 
 export const savedByHand = ofEachKind("saves", run, ["split"]);
 
-/** A run that a save starts shows within a second. */
+/** The window shows a run within a second after the save that starts it. */
 const QUIET_MS = 3000;
 const QUESTION = "train.py was last profiled on branch main; now on other. Profile it on save here too?";
-/** What the other branch has otherwise. */
+/** The line that differs on the other branch. */
 const SEED = "torch.manual_seed(0)";
 const IDENTITY = ["-c", "user.name=Ada", "-c", "user.email=ada@example.org", "-c", "commit.gpgsign=false"];
 
@@ -41,10 +42,10 @@ async function run({ bench, check }, kind) {
   const quiet = async (what, asked) => {
     const before = profiles();
     for (const end = Date.now() + QUIET_MS; Date.now() < end; await page.waitForTimeout(100)) {
-      if (await runs()) throw new Error(`not so: ${what}: a run has begun`);
+      if (await runs()) throw new Error(`not so: ${what}: a run has started`);
     }
     check(what, profiles() === before);
-    check(asked ? "and the question is on show" : "and nothing is asked", (await window.notification("Profile it on save").count()) === (asked ? 1 : 0));
+    check(asked ? "the question is shown" : "no question is shown", (await window.notification("Profile it on save").count()) === (asked ? 1 : 0));
   };
   const type = async (line) => {
     await window.focusEditor();
@@ -63,46 +64,46 @@ async function run({ bench, check }, kind) {
     await window.seesLens("Profile this training script");
     await window.clickLens("Profile this training script", async () => (await window.lens("Profile this training script").count()) === 0, "the lens did not start a run");
     await window.profiled();
-    check("one run, one profile", profiles() === 1);
+    check("the run saves one profile", profiles() === 1);
 
     git("checkout", "-q", "other");
     await until(async () => (await window.line("manual_seed")).includes("manual_seed(1)"), "the editor does not show the other branch");
     await stale("after git checkout the figures are marked as stale");
-    await quiet("git checkout runs nothing", false);
+    await quiet("git checkout starts no run", false);
 
     await type("typed_here = 1");
     const saved = await window.saved(file);
-    check("what was typed is saved", saved === `typed_here = 1\n${onOther}`);
+    check("the file contains the typed text", saved === `typed_here = 1\n${onOther}`);
     const toast = window.notification(QUESTION);
-    await seen(toast, "the first save on the other branch asks nothing");
-    check("the first save on another branch asks", true);
-    // A notification under the pointer stays.
+    await seen(toast, "the first save on the other branch shows no question");
+    check("the first save on the other branch shows the question", true);
+    // A notification does not disappear while the pointer is over it.
     await toast.hover();
-    await quiet("nothing runs until that is answered", true);
+    await quiet("no run starts before the answer", true);
     await toast.locator(".monaco-button", { hasText: "Profile on Save" }).click();
     await until(runs, "the answer started no run");
-    check("Profile on Save runs it", true);
-    await until(() => profiles() === 2, "the run left no profile", 300_000);
+    check("Profile on Save starts a run", true);
+    await until(() => profiles() === 2, "the run saved no profile", 300_000);
     await until(async () => !(await runs()) && (await window.lens("stale").count()) === 0, "the run did not end", 300_000);
-    check("and the figures are those of the new text", (await view.locator("h1 .badge").count()) === 0);
+    check("the figures are not stale after the run", (await view.locator("h1 .badge").count()) === 0);
 
     const typed = fs.readFileSync(file, "utf8");
     fs.writeFileSync(file, typed.replace("manual_seed(1)", "manual_seed(2)"));
-    await until(async () => (await window.line("manual_seed")).includes("manual_seed(2)"), "the editor does not show what another program wrote");
-    await stale("after another program's write they are stale");
-    await quiet("another program's write runs nothing", false);
+    await until(async () => (await window.line("manual_seed")).includes("manual_seed(2)"), "the editor does not show the text of the other program");
+    await stale("after a write by another program the figures are marked as stale");
+    await quiet("a write by another program starts no run", false);
     fs.writeFileSync(file, typed);
-    await until(async () => (await window.lens("stale").count()) === 0, "the figures stay stale, though the text is theirs again", 60_000);
+    await until(async () => (await window.lens("stale").count()) === 0, "the figures stay stale, although the profiled text is restored", 60_000);
 
     git("restore", "train.py");
-    await until(async () => (await page.locator(".monaco-editor .view-line", { hasText: "typed_here" }).count()) === 0, "the editor does not show what git restored");
-    await stale("after git restore they are stale again");
-    await quiet("git restore runs nothing", false);
+    await until(async () => (await page.locator(".monaco-editor .view-line", { hasText: "typed_here" }).count()) === 0, "the editor does not show the restored text");
+    await stale("after git restore the figures are marked as stale");
+    await quiet("git restore starts no run", false);
 
     await type("typed_again = 1");
     await window.saved(file);
     await until(runs, "the second save on the branch started no run");
-    check("a save on the branch that was agreed to runs it unasked", (await window.notification("Profile it on save").count()) === 0);
+    check("the next save on this branch starts a run without a question", (await window.notification("Profile it on save").count()) === 0);
   } finally {
     await window.close();
   }

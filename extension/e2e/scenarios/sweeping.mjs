@@ -1,4 +1,5 @@
-// A sweep of a setting for a GPU that is not here: three questions, a table in the terminal, a tab with charts.
+// A sweep of a setting for a GPU that need not be present: three questions, a table in the terminal, a tab
+// with charts.
 import { HEAD, opened } from "../task.mjs";
 import { seen, until } from "../workbench.mjs";
 
@@ -24,14 +25,14 @@ async function run({ bench, check, shot }) {
   const { page } = window;
   const asked = page.locator(".quick-input-widget");
   const answer = async (question, text) => {
-    await seen(asked.filter({ hasText: question }), `nothing asks for ${question}`);
+    await seen(asked.filter({ hasText: question }), `no input with the title ${question} opens`);
     await asked.locator("input").first().fill(text);
   };
   await window.command("Skyline: Sweep a Setting…");
   await answer("Setting of train.py to vary", "HIDDEN");
   await page.keyboard.press("Enter");
-  await seen(asked.filter({ hasText: "Write NAME=VALUES" }), "a name without values is accepted");
-  check("a name without values is explained", true);
+  await seen(asked.filter({ hasText: "Write NAME=VALUES" }), "a name without values is not rejected");
+  check("a name without values gets an explanation", true);
   await answer("Setting of train.py to vary", "HIDDEN=256:1024:256");
   await page.keyboard.press("Enter");
   const way = page.locator(".quick-input-list .monaco-list-row", { hasText: "Predict for a GPU" });
@@ -47,7 +48,7 @@ async function run({ bench, check, shot }) {
   await until(async () => (await rows()).length >= 4, "the table lacks values");
   const found = (await rows()).map((row) => row.trim().split(/\s+/)[0].replace(",", ""));
   check(`each value has a row: ${found.join(", ")}`, ["256", "512", "768", "1024"].every((size) => found.includes(size)));
-  check("nothing was run", !bench.hasProfiles("tasks-sweep"));
+  check("no script was run", !bench.hasProfiles("tasks-sweep"));
   await shot(window, "sweep-of-a-setting");
   await window.close();
 }

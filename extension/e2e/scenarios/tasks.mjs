@@ -1,4 +1,5 @@
-// Tasks of docs/tasks.md on one script: in a notebook, with Hydra, for a GPU's memory, and after it became slower.
+// Tasks of docs/tasks.md on one script: in a notebook, with Hydra, for the memory of a GPU, and after a
+// slowdown.
 import { execFileSync } from "node:child_process";
 import { NO_TRIALS } from "../kinds.mjs";
 import { HEAD, opened, pressProfile, sentence, settled, SIZE, SLOW_DATA } from "../task.mjs";
@@ -19,7 +20,7 @@ async function inANotebook({ bench, check, eventually, shot }) {
   await window.runEnded();
   const said = await sentence(window, ".verdict", /waits for data for \d+ % of the step\. In \[1\]:\d+ .*worker.*: \d.*same results\./);
   await actions.take("Make this change", () => window.view.locator("[data-key='verdict change']").click());
-  await eventually("the cell of the loader has the workers", async () => /num_workers=\d/.test(await window.line("DataLoader(Images()")));
+  await eventually("the cell of the loader contains num_workers", async () => /num_workers=\d/.test(await window.line("DataLoader(Images()")));
   await sentence(window, ".verdict", /This change is in the code/);
   actions.check(check, "I am in a notebook", said);
   await shot(window, "task-editor-i-am-in-a-notebook");
@@ -49,10 +50,10 @@ async function withHydra({ bench, python, check, eventually, leftOut, shot }) {
   const said = await sentence(window, ".then", /→ .* per iteration\. Written into config\.yaml, line 3: train\.batch_size: \d+\./);
   const size = Number(/batch_size: (\d+)/.exec(said)[1]);
   actions.check(check, "I use Hydra", said);
-  check("it is a larger batch", size > 16);
+  check("the drag chooses a larger batch", size > 16);
   await window.openFile("config.yaml");
-  await eventually("the editor has it, and the comment behind it", async () => (await window.line("batch_size:")).includes(`batch_size: ${size}  # samples`));
-  check("the other 16 is as it was", (await window.line("seed:")).includes("seed: 16"));
+  await eventually("the settings file has the new number, and its comment stays", async () => (await window.line("batch_size:")).includes(`batch_size: ${size}  # samples`));
+  check("the other 16 is unchanged", (await window.line("seed:")).includes("seed: 16"));
   await shot(window, "task-editor-i-use-hydra");
   await window.close();
 }
@@ -64,16 +65,17 @@ async function forAGpu({ bench, check, shot }) {
   await window.runEnded();
   const said = await sentence(window, ".fits", /^The largest batch that fits [\d.]+ GB is \d+ \(.+\)\.$/);
   actions.check(check, "the largest batch for 24 GB", said);
-  check("of 24 GB, a GPU leaves 23.6 GB to a program", said.includes("23.6 GB"));
-  // A tensor between two layers has 3.2 MB of an image: two are kept for the backward pass, and no ten are alive at once.
+  check("a GPU with 24 GB has 23.6 GB for a program", said.includes("23.6 GB"));
+  // A tensor between two layers takes 3.2 MB per image. At least two are kept for the backward pass, and
+  // fewer than ten exist at the same time.
   const size = Number(/ GB is (\d+)/.exec(said)[1]);
   check(`${size} images are within the bounds of the model's activations`, size > 23.6e9 / 32e6 && size < 23.6e9 / 6.4e6);
   await settled(window);
   await shot(window, "task-editor-the-largest-batch-for-24-gb");
-  // The sizes that were traced are the curve of the bars.
+  // The bars use the traced batch sizes as their curve.
   await window.drag("memory", 0.5);
   await sentence(window, ".then", /→ .* per iteration/);
-  check("the bars go through the traced sizes", (await window.batchSizeShown()) > 64);
+  check("the bars follow the traced sizes", (await window.batchSizeShown()) > 64);
   await window.close();
 }
 
@@ -82,7 +84,7 @@ async function slower({ bench, check, shot }) {
   const { window, actions } = await opened(bench, "slower", "train.py", { "train.py": text("0.01") }, NO_TRIALS, { ...SIZE, width: 1600 });
   const { page, view } = window;
   await window.profileNow();
-  // As a pull of somebody's change does.
+  // A write by another program, such as `git pull`.
   bench.write("tasks-slower/train.py", text("0.15"));
   await until(async () => (await window.line("time.sleep")).includes("0.15"), "the editor does not show the new text");
   await actions.take("Profile again", () => view.locator("[data-key=again]").click());
@@ -90,17 +92,17 @@ async function slower({ bench, check, shot }) {
   await window.runEnded();
   await actions.take("Skyline: Compare with Previous Profile", () => window.command("Skyline: Compare with Previous Profile"));
   const said = await until(async () => /^# \w.*/.exec(await page.evaluate(textOfActiveEditor))?.[0], "no comparison was opened");
-  // Where the editor wraps a line is up to its width.
+  // The line breaks depend on the width of the editor, so blanks are removed.
   const answer = /^#Slower:[\d.]+msperiteration,before[\d.]+ms;timepersample\+\d+%Thelinewiththelargestincreaseistrain\.py:8,`time\.sleep\(0\.15\)`:([\d.]+)msperiteration,before([\d.]+)ms\./.exec(said.replaceAll(" ", ""));
   check(`the comparison begins with the answer and the line: ${said.slice(0, 240)}`, answer !== null);
-  check("which waits for 140 ms more", Math.abs(Number(answer[1]) - Number(answer[2]) - 140) < 40);
+  check("the line takes 140 ms longer", Math.abs(Number(answer[1]) - Number(answer[2]) - 140) < 40);
   actions.check(check, "why did it get slower", said.slice(2, said.indexOf("%") + 1));
   await settled(window);
   await shot(window, "task-editor-why-did-it-get-slower");
   await window.close();
 }
 
-/** The text of the editor in front, wrapped lines joined. For the browser. */
+/** The text of the active editor with wrapped lines joined. Runs in the browser. */
 function textOfActiveEditor() {
   const lines = [...document.querySelectorAll(".editor-group-container.active .monaco-editor .view-line")];
   const top = (line) => Number.parseFloat(line.style.top);

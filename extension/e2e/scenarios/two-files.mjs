@@ -13,9 +13,9 @@ export async function run({ window, check }) {
   check("the view follows the editor", (await view.locator(".track:visible").count()) === 0);
   await view.locator("button", { hasText: "Profile Training Script" }).click();
   await window.seesLens("peak");
-  await until(async () => (await batchSize()) === "16", "the second script's batch size is not on show", 60_000);
+  await until(async () => (await batchSize()) === "16", "the view does not show the second script's batch size", 60_000);
   check("the second script has its own figures", true);
   await window.showTab("train.py");
-  await until(async () => (await batchSize()) === "32", "the first script is not on show again", 60_000);
-  check("and the first one keeps its own", (await view.locator("h1").innerText()).includes("train.py"));
+  await until(async () => (await batchSize()) === "32", "the view does not show the first script again", 60_000);
+  check("the first script keeps its own figures", (await view.locator("h1").innerText()).includes("train.py"));
 }

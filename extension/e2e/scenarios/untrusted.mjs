@@ -1,4 +1,4 @@
-// A workspace that is not trusted: its saved profile is shown, and nothing is run.
+// An untrusted workspace: the view shows its saved profile, and no script runs.
 import * as fs from "node:fs";
 import { Window } from "../window.mjs";
 import { seen, until } from "../workbench.mjs";
@@ -16,17 +16,17 @@ export async function run({ bench, script, saved, check }) {
   const window = await Window.open(bench, folder, "train.py");
   await window.showView();
   await seen(window.view.locator(".track").first());
-  // The log is written behind what it tells.
+  // The log is written with a delay.
   const bundled = () => /run_skyline\.py --bundled lsp/.test(bench.extensionLog());
-  check("the server that the extension brings will do", await until(bundled, "another server was started"));
-  check("its saved profile is on show", /per iteration/.test(await window.view.locator(".stats").innerText()));
-  check("without a button that runs it", (await window.view.locator("button", { hasText: /Profile|Verify|Predict/ }).count()) === 0);
+  check("the bundled server starts", await until(bundled, "another server was started"));
+  check("the view shows the saved profile", /per iteration/.test(await window.view.locator(".stats").innerText()));
+  check("the view has no button that runs the script", (await window.view.locator("button", { hasText: /Profile|Verify|Predict/ }).count()) === 0);
   const profiles = fs.readdirSync(`${folder}/.skyline`).length;
   await window.focusEditor();
   await window.command("Skyline: Profile Training Script");
   await seen(window.notification("until you trust this workspace"));
-  check("asked to run, it says why not", true);
-  check("the interpreter in the workspace was not touched", !fs.existsSync(bench.path("was-run")));
-  check("nothing was run", fs.readdirSync(`${folder}/.skyline`).length === profiles);
+  check("the command to profile shows why it does not run", true);
+  check("the interpreter in the workspace was not run", !fs.existsSync(bench.path("was-run")));
+  check("no run saved a profile", fs.readdirSync(`${folder}/.skyline`).length === profiles);
   await window.close();
 }

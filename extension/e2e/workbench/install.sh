@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Install the VS Code server that the end-to-end tests run in, from the lockfile, without any download but npm's.
+# Installs the VS Code server of the end-to-end tests from the lockfile. Downloads only from the npm registry.
 #
-# A plain `npm install code-server` fetches a search binary from a code host and refuses to run as root; here its
-# scripts stay off, its three native modules are built against the Node that is here, and the system's ripgrep stands
-# in for the download.
+# A plain `npm install code-server` downloads a search binary from a code host and refuses to run as root.
+# This script turns its install scripts off, builds its native modules against the installed Node, and links
+# the system's ripgrep instead of the download.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -21,7 +21,7 @@ export npm_config_nodedir=$node_headers npm_config_yes=true npm_config_fund=fals
 npm ci --ignore-scripts
 npm_config_build_from_source=true npm rebuild argon2
 cd node_modules/code-server/lib/vscode
-# Not `npm ci`: the lockfile inside the package lacks some of the packages it asks for.
+# Not `npm ci`: the lockfile in the package lacks some of the required packages.
 npm install --omit=dev --ignore-scripts
 npm rebuild @vscode/spdlog native-watchdog
 npm rebuild node-pty || test -f node_modules/node-pty/build/Release/pty.node

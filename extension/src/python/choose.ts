@@ -16,7 +16,7 @@ const ACTIVATION_LIMIT_MS = 10_000;
 const ANSWER_LIMIT_MS = 5_000;
 const SELECT = { title: "Select Interpreter", command: "skyline.selectInterpreter" };
 
-/** Choose an interpreter and check it. Starts nothing but the check. */
+/** Choose an interpreter and check it. Starts no process except this check. */
 export async function chooseInterpreter(script: vscode.Uri | null, probeScript: string, log: vscode.LogOutputChannel): Promise<Choice> {
   const configured = configuredInterpreter(script);
   const found = candidates({

@@ -72,7 +72,7 @@ export class Desk implements vscode.Disposable {
     return [this.#current, ...others].flatMap((known) => known?.profile ?? []);
   }
 
-  /** The files with Skyline's changes, as they are without these changes. */
+  /** The changed files, with their text without Skyline's changes. */
   async originals(): Promise<readonly OriginalText[]> {
     const { known, connection } = this.#both();
     return connection.request(METHODS.original, { uri: known.uri.toString() });

@@ -7,18 +7,18 @@ const state = (news: Partial<ViewState>): ViewState => ({ stage: "unprofiled", s
 const words = (elements: HTMLElement[]): string[] => elements.map((element) => element.textContent);
 const button = document.createElement("button");
 
-describe("what is said of the script on show", () => {
-  it("is nothing where there is nothing to say", () => {
+describe("the notes about the script", () => {
+  it("are empty for a script without arguments", () => {
     expect(about(state({}))).toEqual([]);
   });
 
-  it("is whose module the editor holds, and the arguments", () => {
+  it("name the script of the module in the editor, and the arguments", () => {
     expect(words(about(state({ arguments: "--lr 1", command: "torchrun --nproc-per-node 2 train.py --lr 1" })))).toEqual(["Profiled as torchrun --nproc-per-node 2 train.py --lr 1"]);
     const said = words(about(state({ module: { name: "data.py", scripts: ["train.py"] }, arguments: "--lr 1" })));
     expect(said).toEqual(["data.py has no training loop of its own: train.py trains with it.", "Profiled with the arguments --lr 1"]);
   });
 
-  it("is which scripts a module belongs to, with a button, or how to name one", () => {
+  it("name the scripts of a module with a button, or the setting for one", () => {
     const several = ofModule(state({ stage: "module", module: { name: "data.py", scripts: ["train.py", "tools/ablation.py"] } }), button);
     expect(words(several)[0]).toContain("train.py, tools/ablation.py");
     expect(several).toContain(button);

@@ -7,7 +7,7 @@ const question = (batchSize: number) => ({ batchSize, whatifs: [] });
 const estimate = (batch_size: number) => ({ batch_size }) as EstimateReport;
 
 describe("questions while a bar is dragged", () => {
-  it("are under way one at a time, the newest next", () => {
+  it("are sent one at a time, the newest next", () => {
     const sent: FromView[] = [];
     const asker = new Asker((message) => sent.push(message));
     const answered = vi.fn<(batchSize: number | null | undefined) => void>();
@@ -20,7 +20,7 @@ describe("questions while a bar is dragged", () => {
     expect(sent).toHaveLength(2);
   });
 
-  it("drop an answer that nobody waits for", () => {
+  it("ignore an unexpected answer", () => {
     const asker = new Asker(() => undefined);
     const answered = vi.fn();
     asker.ask(question(33), false, answered);
@@ -28,7 +28,7 @@ describe("questions while a bar is dragged", () => {
     expect(answered).not.toHaveBeenCalled();
   });
 
-  it("keep a wish for a curve", () => {
+  it("keep a request for a curve", () => {
     const sent: FromView[] = [];
     const asker = new Asker((message) => sent.push(message));
     asker.ask(question(1), false, () => undefined);

@@ -21,7 +21,7 @@ const state = (news: Partial<ViewState> = {}): ViewState => ({
   progress: "",
   stale: false,
   trusted: true,
-  // Whether the machine was busy when it was recorded is of no interest here.
+  // The tests do not depend on other programs that ran during the recording.
   profile: { ...now.profile, machine_busy: false, set_aside: false },
   whatifs: now.whatifs,
   applied: { batchSize: now.code.batchSize, whatifs: now.code.whatifs },
@@ -59,7 +59,7 @@ const nextFrame = (): void => {
   frame = null;
   run?.();
 };
-/** Answer all that was asked as the server did. */
+/** Answer all questions with the recorded answers of the server. */
 const answer = (): void => {
   for (const message of sent.splice(0)) {
     if (message.type !== "simulate") continue;
@@ -91,7 +91,7 @@ beforeEach(async () => {
 });
 
 describe("the page", () => {
-  it("says that it is ready, and shows what it is sent", () => {
+  it("reports that it is ready, and shows the state that it receives", () => {
     expect(sent).toEqual([{ type: "ready" }]);
     show();
     expect(one(".stats").textContent).toContain("per iteration");
@@ -128,13 +128,13 @@ describe("the page", () => {
     expect(written).toEqual([{ type: "batchSize", batchSize: shown }]);
   });
 
-  it("tells in which settings file the number is", () => {
+  it("names the settings file that contains the number", () => {
     now = recorded("yaml");
     show();
     expect(one(".then").textContent).toBe("Drag a bar to try another batch size. The number is in config.yaml, line 5 (train.batch_size: 16).");
   });
 
-  it("tells what a settings file holds once it is written", () => {
+  it("shows the new line of a settings file after it is written", () => {
     now = recorded("yaml");
     show({ applied: { batchSize: 32, whatifs: [] } });
     answer();
@@ -155,7 +155,7 @@ describe("the page", () => {
     expect(document.querySelector(".fits")).toBeNull();
   });
 
-  it("predicts, and tells the reason, where no place holds the number", () => {
+  it("predicts and shows the reason if the number has no place", () => {
     now = recorded("yaml");
     now = { ...now, profile: { ...now.profile, batch_size: { ...now.profile.batch_size, lives: null, reason: "It is computed." } } };
     show();
@@ -168,7 +168,7 @@ describe("the page", () => {
     expect(sent.filter(({ type }) => type === "batchSize")).toEqual([]);
   });
 
-  it("keeps the curve of a change that is in the code while a bar is dragged", () => {
+  it("keeps the curve with a change in the code while a bar is dragged", () => {
     const fused = answerTo(now, null, ["fused_optimizer"], true);
     show({ applied: { batchSize: null, whatifs: ["fused_optimizer"] }, changes: [change("fused_optimizer", null, ["fused_optimizer"])], canVerify: true });
     answer();
@@ -183,7 +183,7 @@ describe("the page", () => {
     expect(Number(one('[data-bar="throughput"] .track').getAttribute("aria-valuemax"))).toBe(fused.curve?.at(-1)?.batch_size);
   });
 
-  it("has the number in the code follow the bar, and rest when nothing came of it", () => {
+  it("shows the dragged number in the code, and removes it after a cancelled drag", () => {
     show();
     pointer("pointerdown", 20);
     pointer("pointermove", 180);
@@ -195,7 +195,7 @@ describe("the page", () => {
     expect(sent.filter(({ type }) => type === "batchSize")).toEqual([]);
   });
 
-  it("previews once a frame while a bar is dragged, and writes when it is let go", () => {
+  it("previews once per frame while a bar is dragged, and writes on release", () => {
     show();
     pointer("pointerdown", 120);
     for (let x = 125; x <= 190; x += 5) pointer("pointermove", x);
@@ -216,7 +216,7 @@ describe("the page", () => {
     expect(sent.at(-1)).toEqual({ type: "open", place: { kind: "batchSize" } });
   });
 
-  it("moves by keys, writes on Enter, forgets on Escape", () => {
+  it("moves by keys, writes on Enter, discards on Escape", () => {
     show();
     const track = one('[data-bar="memory"] .track');
     const press = (key: string): boolean => track.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
@@ -231,7 +231,7 @@ describe("the page", () => {
     expect(sent.at(-1)).toEqual({ type: "batchSize", batchSize: 64 });
   });
 
-  it("asks for a what-if to be switched, and shows one that is", () => {
+  it("requests the switch of a what-if, and shows a switched one", () => {
     show();
     const box = one('[data-key="whatif fused_optimizer"]');
     box.click();
@@ -241,7 +241,7 @@ describe("the page", () => {
     expect(all(".actions button").map((button) => button.textContent)).toEqual(expect.arrayContaining(["Diff", "Undo", "Verify"]));
   });
 
-  it("opens with the verdict, whose button makes the change", () => {
+  it("begins with the verdict, whose button makes the change", () => {
     show();
     const verdict = now.whatifs.verdict;
     expect(one(".verdict").textContent).toContain(verdict?.bound);
@@ -259,7 +259,7 @@ describe("the page", () => {
     expect(all(".verdict")).toEqual([]);
   });
 
-  it("tells below the verdict that the mean iteration is long", () => {
+  it("shows a long mean iteration below the verdict", () => {
     const remark = "Mean iteration 21.0 ms: 2.10x the median, 1 of 10 long; other 52 %";
     const wall_time = { iterations: 10, long_iterations: 1, mean_ms: 21, typical: 0.48, data: 0, passes: 0, other: 0.52, throughput: null, rollouts: 0, evaluation: 0, checkpoints: 0, logging: 0, remark };
     show({ profile: { ...now.profile, wall_time } });
@@ -278,7 +278,7 @@ describe("the page", () => {
     expect(one(".verdict").textContent).toContain("By hand: It is set elsewhere.");
   });
 
-  it("keeps diff, take back and verify where a new profile has the change in it", () => {
+  it("keeps Diff, Undo and Verify if a new profile includes the change", () => {
     show({ changes: [change("batch size 64", 64, [], true)], canVerify: true });
     expect(all(".actions button").map((button) => button.textContent)).toEqual(expect.arrayContaining(["Diff", "Undo", "Verify"]));
     show();
@@ -299,7 +299,7 @@ describe("the page", () => {
     expect(one('[data-key="present fused_optimizer"]').checked).toBe(false);
   });
 
-  it("shows a gain in colour only where its range has one", () => {
+  it("shows a gain in colour only if its range excludes no change", () => {
     const [first] = now.whatifs.estimates.filter((estimate) => estimate.applicable && estimate.name !== "batch_size");
     if (!first) throw new Error("no what-if");
     const of = (name: string, low: number, value: number, high: number) => ({ ...first, name, present: null, speedup: value, speedup_range: { low, value, high } });
@@ -308,7 +308,7 @@ describe("the page", () => {
     expect(all(".whatif .gain").map((gain) => gain.className.trim())).toEqual(["gain better", "gain", "gain worse"]);
   });
 
-  it("says that a large factor comes from a baseline within noise, and does not paint it green", () => {
+  it("marks a large factor from a baseline within noise, and does not show it in green", () => {
     const [first] = now.whatifs.estimates.filter((estimate) => estimate.applicable && estimate.name !== "batch_size");
     if (!first) throw new Error("no what-if");
     const huge = { ...first, present: null, speedup: 72, speedup_range: { low: 60, value: 72, high: 80 } };
@@ -326,21 +326,21 @@ describe("the page", () => {
     expect(one(".whatif").textContent).toContain("costs 21 s once, paid back after 6,877 iterations");
   });
 
-  it("keeps the elements under the pointer when news of something else comes", () => {
+  it("keeps the elements under the pointer when other parts are updated", () => {
     show();
     const [box, piece] = [one('[data-key="whatif fused_optimizer"]'), one('[data-key="part backward"]')];
     show({ progress: "trying batch size 64", stale: true });
     expect(one('[data-key="whatif fused_optimizer"]')).toBe(box);
     expect(one('[data-key="part backward"]')).toBe(piece);
     expect(document.body.textContent).toContain("stale");
-    // Refused: the switch that was moved goes back.
+    // The change is refused, so the switch goes back.
     box.click();
     expect(box.checked).toBe(true);
     show({ notice: "The file changed" });
     expect(box.checked).toBe(false);
   });
 
-  it("says that the machine was busy, and shows the later measurement where it is wanted", () => {
+  it("reports a busy machine, and shows the later measurement on request", () => {
     show({ profile: { ...now.profile, machine_busy: true } });
     expect(one(".busy").textContent).toContain("Machine busy");
     show({ profile: { ...now.profile, set_aside: true } });
@@ -351,14 +351,14 @@ describe("the page", () => {
     expect(document.querySelector(".busy")).toBeNull();
   });
 
-  it("says why a rewrite was refused, and offers the code", () => {
+  it("shows why a rewrite was refused, and offers the code", () => {
     show({ refused: [{ name: "compile", reason: "the model is made elsewhere", snippet: "model = torch.compile(model)" }] });
     expect(one(".refused").textContent).toContain("the model is made elsewhere");
     one('[data-key="Copy compile"]').click();
     expect(sent.at(-1)).toEqual({ type: "snippet", name: "compile", how: "copy" });
   });
 
-  it("goes to the code of what is clicked, and marks that of what is pointed at", () => {
+  it("opens the code of a clicked part, and marks the code of a hovered part", () => {
     show();
     const piece = one('[data-key="part backward"]');
     piece.dispatchEvent(new MouseEvent("pointerenter"));
@@ -367,7 +367,7 @@ describe("the page", () => {
     expect(sent.at(-1)).toEqual({ type: "open", place: { kind: "phase", phase: "backward" } });
   });
 
-  it("runs nothing where the workspace is not trusted", () => {
+  it("offers no run in an untrusted workspace", () => {
     show({ trusted: false });
     expect(all("button").map((button) => button.textContent).join(" ")).not.toMatch(/Profile|Verify|Predict/);
     show({ trusted: false, profile: null, whatifs: null, stage: "untrusted" });
@@ -393,7 +393,7 @@ describe("the page", () => {
     expect(sent).toEqual([{ type: "planChoices" }]);
   });
 
-  it("asks once for what an open section offers for another script", () => {
+  it("requests the choices of an open section once for another script", () => {
     show({ stage: "unprofiled", profile: null });
     one("[data-key='plan']").closest("details")?.setAttribute("open", "");
     sent = [];
@@ -405,7 +405,7 @@ describe("the page", () => {
     expect(sent).toEqual([]);
   });
 
-  it("shows a comparison of GPUs before there is a profile, opened", () => {
+  it("shows a comparison of GPUs without a profile in an open section", () => {
     show({ stage: "unprofiled", profile: null, comparing: true });
     const section = one("[data-key='devices']").closest("details");
     expect([section?.hidden, section?.open, one(".ready").hidden]).toEqual([false, true, false]);
@@ -415,7 +415,7 @@ describe("the page", () => {
     expect(one(".stage .notice").textContent).toBe("There is no GPU called 'h10'");
   });
 
-  it("offers nothing to run for a trace", () => {
+  it("offers no run for a trace", () => {
     show({ isTrace: true });
     const shown = all(".section").filter((each) => !each.hidden).map((each) => each.querySelector("summary span")?.textContent);
     expect(shown).toEqual(["What-ifs", "Phases", "Costliest lines", "Memory at the peak", "Findings"]);
@@ -424,7 +424,7 @@ describe("the page", () => {
     for (const key of ["again", "best"]) expect(document.querySelector(`[data-key="${key}"]`)).toBeNull();
   });
 
-  it("names the host and the rank that were measured", () => {
+  it("names the measured host and rank", () => {
     const { profile } = now;
     if (!profile.iteration) throw new Error("no iteration was recorded");
     show({ profile: { ...profile, device: { ...profile.device, name: "H100", host: "gpubox" }, iteration: { ...profile.iteration, rank: 0, world_size: 2 } } });

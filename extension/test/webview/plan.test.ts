@@ -25,14 +25,14 @@ beforeEach(() => {
 });
 
 describe("the question", () => {
-  it("offers what the server knows, and says what comes next", () => {
+  it("offers the clusters and models of the server, and names the next step", () => {
     show();
     expect(words("[data-key='plan cluster'] option")).toEqual(["dgx-a100 (8 × A100, $32.77/h)", "dgx-h100 (8 × H100, $32.77/h)"]);
     expect(words("[data-key='plan model'] option")).toEqual(["this script", "gpt2", "llama3-8b"]);
     expect(panel.root.textContent).toContain("Choose a cluster, which need not be present");
   });
 
-  it("is sent by the button and by Enter, and is kept while answers come", () => {
+  it("is sent by the button and by Enter, and is kept while answers arrive", () => {
     show();
     key("plan cluster").value = "dgx-h100";
     key("plan gpus").value = " 8..64 ";
@@ -59,19 +59,19 @@ describe("the question", () => {
     expect(words(".question label").join(" ")).toContain("tokens");
   });
 
-  it("comes back after a reload of the window", () => {
+  it("is restored after a reload of the window", () => {
     show({ asked: { ...asked, cluster: "dgx-h100", model: "gpt2", amount: "10B" } });
     expect([key("plan cluster").value, key("plan model").value, key("plan amount").value]).toEqual(["dgx-h100", "gpt2", "10B"]);
   });
 
-  it("that the server refuses shows its reason", () => {
+  it("that the server refuses shows the reason", () => {
     show({ asked, reason: "12 GPUs are not a whole number of nodes of dgx-a100. A node has 8 GPUs." });
     expect(words(".notice")).toEqual(["12 GPUs are not a whole number of nodes of dgx-a100. A node has 8 GPUs."]);
   });
 });
 
 describe("the table", () => {
-  it("ranks the strategies with their figures, and lists what is not in it", () => {
+  it("ranks the strategies with their figures, and lists those left out", () => {
     show({ asked, report });
     expect(words("thead th")).toEqual(["step", "samples/s", "memory"]);
     expect(words("tbody:first-of-type tr > *")).toEqual(["1. ddp 8, micro-batch 32 x 1", "80.0 ms ±8.0", "3,200", "31.0 GB"]);
@@ -80,7 +80,7 @@ describe("the table", () => {
     expect(sent).toEqual([{ type: "planRow", row: 2 }]);
   });
 
-  it("has time and cost where they were asked for, and says what misses the limits", () => {
+  it("has time and cost on request, and names rows beyond the limits", () => {
     const [first, second] = report.rows.map((row) => ({ ...row, hours: { value: 60, low: 50, high: 70 }, usd: { value: 1966, low: 1, high: 2 } }));
     if (!first || !second) throw new Error("no rows");
     show({ asked, report: { ...report, rows: [first, { ...second, objection: "costs $1,966" }] } });
@@ -89,14 +89,14 @@ describe("the table", () => {
     expect(panel.root.querySelector("tbody:last-child")?.getAttribute("title")).toContain("the training costs $1,966");
   });
 
-  it("without a row has the cause and the next step", () => {
+  it("without a row shows the cause and the next step", () => {
     show({ asked, report: { ...report, rows: [], advice: "No strategy fits. Take more GPUs." } });
     expect(words(".notice")).toEqual(["No strategy fits. Take more GPUs."]);
   });
 });
 
 describe("an opened row", () => {
-  it("explains itself and draws its timeline", () => {
+  it("shows its explanation and its timeline", () => {
     show({ asked, report, opened: { row: 2, timeline: null } });
     expect(words(".opened")[0]).toContain("15 % slower than the fastest on 8 GPUs: communication +15 %");
     expect(words(".opened")[0]).toContain("simulating…");
@@ -117,7 +117,7 @@ describe("an opened row", () => {
     expect(words(".opened")[0]).toContain("Memory of the stages: 31.0 GB, 27.0 GB. Layers of the stages: input, blocks 0-6; blocks 7-11, output.");
   });
 
-  it("is written into the code where a rewrite makes it, in a workspace that is trusted", () => {
+  it("is written into the code if a rewrite exists and the workspace is trusted", () => {
     show({ asked, report, opened: { row: 1, timeline } });
     key("plan write").click();
     expect(sent).toEqual([{ type: "applyTogether", question: { batchSize: null, whatifs: ["data_parallel=8"] } }]);

@@ -21,11 +21,11 @@ beforeEach(() => {
 });
 
 describe("a watched run", () => {
-  it("that there is none of says how to make one", () => {
+  it("that does not exist shows the command that makes one", () => {
     expect(put(watched(state({}), post))).toContain("skyline watch train.py");
   });
 
-  it("has its state, its times, its shares and its alerts, the latest first", () => {
+  it("shows its state, times, shares and alerts, the latest first", () => {
     const words = put(watched(state({ watched: run() }), post));
     expect(words).toContain("running · iteration 1,500 · 13.0 ms each · loss 0.6667 · 2.0 GB");
     expect(words).toContain("waits for data 20 % · forward 30 % · backward and step 50 %");
@@ -41,18 +41,18 @@ describe("a watched run", () => {
     [{ state: "silent" as const }, "no update for 30 s"],
     [{ state: "ended" as const, exit_code: 1 }, "ended with exit code 1"],
     [{ points: [], alerts: [] }, "No rule has found a problem"],
-  ])("that is %j says so", (news, words) => {
+  ])("shows the state %j", (news, words) => {
     expect(put(watched(state({ watched: run(news) }), post))).toContain(words);
   });
 
-  it("has the progress that the training logs", () => {
+  it("shows the progress that the training logs", () => {
     const logged = { benchmark: "", batch_size: null, epoch_samples: null, epoch: 3.2, samples: null, metric: "eval_accuracy", quality: 0.741, target: 0.759, status: "", seconds: null, began_s: null };
     expect(put(watched(state({ watched: run({ logged }) }), post))).toContain("epoch 3.2, eval_accuracy 0.741 (target 0.759)");
   });
 });
 
 describe("a search by trials", () => {
-  it("is asked for with its limits, and may go on from earlier trials", () => {
+  it("is requested with its limits, and can continue from earlier trials", () => {
     put(trials(state({}), asked, post));
     expect(document.querySelector('[data-key="search on"]')).toBeNull();
     const [minutes] = document.querySelectorAll("select");
@@ -67,7 +67,7 @@ describe("a search by trials", () => {
     ]);
   });
 
-  it("shows the budget and the best so far while it goes on, and can be cancelled", () => {
+  it("shows the budget and the best trial during the search, and can be cancelled", () => {
     const words = put(trials(state({ searching: true, trials: progress() }), asked, post));
     expect(words).toContain("4:00 of 5 min left · trial 3: measure");
     expect(words).toContain("Best so far: +21 %");
@@ -76,7 +76,7 @@ describe("a search by trials", () => {
     expect(sent).toEqual([{ type: "command", command: "skyline.cancelRun" }]);
   });
 
-  it("offers the best combination to be written", () => {
+  it("offers to write the best combination", () => {
     const words = put(trials(state({ trials: progress(), found: found() }), asked, post));
     expect(words).toContain("measured, with batch_size=64, num_workers=4.");
     expect([...document.querySelectorAll("tbody tr")].map((row) => row.querySelector("th")?.textContent)).toEqual(["batch_size=64, num_workers=4 ◀ best", "num_workers=2", "compile"]);
@@ -88,12 +88,12 @@ describe("a search by trials", () => {
     ["nothing", "No change here gains more than 2 %."],
     ["unverified", "not verified"],
     ["unmeasured", "Nothing was measured."],
-  ])("with the outcome %s offers nothing", (outcome, words) => {
+  ])("with the outcome %s offers no change", (outcome, words) => {
     expect(put(trials(state({ found: found({ outcome }) }), asked, post))).toContain(words);
     expect(document.querySelector('[data-key="apply trial"]')).toBeNull();
   });
 
-  it("needs trust", () => {
+  it("requires a trusted workspace", () => {
     expect(put(trials(state({}, false), asked, post))).toContain("Trust this workspace");
     expect(put(trials(state({ reason: "The script is being profiled" }), asked, post))).toContain("The script is being profiled");
   });

@@ -22,14 +22,14 @@ describe("a scale", () => {
     expect(scale.trustedUpTo).toBe(64);
   });
 
-  it("goes from a place on the bar to a batch size and back", () => {
+  it("converts between a position on the bar and a batch size", () => {
     for (const size of [8, 20, 40, 64, 128, 256]) {
       const at = scale.fraction("memory", scale.value("memory", size), size);
       expect(scale.batchSizeAt("memory", at)).toBe(size);
     }
   });
 
-  it("has the lowest and the highest value of its curve at its ends", () => {
+  it("has the minimum and maximum of the curve at its ends", () => {
     expect(scale.batchSizeAt("memory", 0)).toBe(8);
     expect(scale.batchSizeAt("memory", 1)).toBe(256);
     expect(scale.batchSizeAt("throughput", 0)).toBe(8);
@@ -38,7 +38,7 @@ describe("a scale", () => {
     expect(scale.fraction("memory", 1600, 256)).toBe(1);
   });
 
-  it("is one of batch sizes where the quantity never changes", () => {
+  it("stands for batch sizes if the quantity is constant", () => {
     const flat = scaleOf(point(8, 10, 100), point(64, 20, 100));
     expect(flat.batchSizeAt("memory", 0)).toBe(8);
     expect(flat.batchSizeAt("memory", 0.5)).toBe(32);
@@ -51,7 +51,7 @@ describe("a scale", () => {
     expect(Scale.of([], null)).toBeNull();
   });
 
-  it.each(KINDS)("of the %s script has every place of both bars at a batch size near it, rising", (kind) => {
+  it.each(KINDS)("of the %s script has rising batch sizes along both bars", (kind) => {
     const { profile } = recorded(kind);
     const real = Scale.of(profile.curve, profile.batch_size.value);
     if (!real) throw new Error("no scale");
@@ -66,12 +66,12 @@ describe("a scale", () => {
   });
 });
 
-describe("sizes that people use", () => {
-  it("are all of the small ones, then four to each doubling", () => {
+describe("usual batch sizes", () => {
+  it("are all small sizes, then four per doubling", () => {
     expect(usualSizes(1, 64, null)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64]);
   });
 
-  it("have both ends and the script's own among them", () => {
+  it("include both ends and the script's own size", () => {
     expect(usualSizes(9, 33, 30)).toEqual([9, 10, 12, 14, 16, 20, 24, 28, 30, 32, 33]);
     expect(usualSizes(9, 33, 50)).not.toContain(50);
   });

@@ -51,7 +51,7 @@ beforeEach(async () => {
 });
 
 describe("the panel of the page", () => {
-  it("predicts what is chosen all together, shows the diff, and writes nothing", async () => {
+  it("predicts all chosen changes together, shows the diff, and writes nothing", async () => {
     show();
     expect(all(".actions button").map((button) => button.textContent)).not.toContain("Write into the code");
     one('[data-key="whatif fused_optimizer"]').click();
@@ -68,7 +68,7 @@ describe("the panel of the page", () => {
     expect(asked.map(({ name }) => name)).not.toContain("apply");
   });
 
-  it("says that there is no prediction, where it can write a change all the same", async () => {
+  it("reports a missing prediction for a change that it can write", async () => {
     vi.stubGlobal("fetch", (name: string, options: { body: string }) => {
       const question = JSON.parse(options.body) as Question;
       const answer = served(name, question);
@@ -82,7 +82,7 @@ describe("the panel of the page", () => {
     expect(all(".actions button").map((button) => button.textContent)).toContain("Write into the code");
   });
 
-  it("tries what the verdict recommends", async () => {
+  it("tries the change of the verdict", async () => {
     show();
     const choice = now.whatifs.verdict?.choice ?? "";
     one(`[data-key="Try ${choice}"]`).click();
@@ -91,7 +91,7 @@ describe("the panel of the page", () => {
     expect(all(`[data-key="Try ${choice}"]`)).toEqual([]);
   });
 
-  it("chooses a size set by keys once its bar is left", async () => {
+  it("chooses a size set by keys when its bar loses the focus", async () => {
     show();
     const track = one('[data-bar="memory"] .track');
     track.dispatchEvent(new KeyboardEvent("keydown", { key: "PageUp", cancelable: true }));
@@ -102,7 +102,7 @@ describe("the panel of the page", () => {
     expect(asked.at(-1)).toMatchObject({ name: "preview", question: { batchSize: 64, whatifs: [] } });
   });
 
-  it("writes what is chosen by a button, and takes it back", async () => {
+  it("writes the choice by a button, and reverts it", async () => {
     show();
     await typed(64);
     one('[data-key="Write into the code"]').click();
@@ -115,7 +115,7 @@ describe("the panel of the page", () => {
     expect(one(".told").textContent).toBe("Undone in train.py.");
   });
 
-  it("forgets a choice on a click, and what a newer profile has in it", async () => {
+  it("drops a choice on a click, and the part that a newer profile includes", async () => {
     show();
     await typed(64);
     one('[data-key="Reset"]').click();
@@ -132,7 +132,7 @@ describe("the panel of the page", () => {
     expect(asked.at(-1)?.question).toMatchObject({ batchSize: null, whatifs: ["fused_optimizer"] });
   });
 
-  it("shows only the answer to the latest question, and none where there is none", async () => {
+  it("shows only the answer to the latest question, and a missing answer", async () => {
     show();
     vi.stubGlobal("fetch", (name: string) => (name === "preview" ? new Promise((done) => setTimeout(() => done({ json: () => Promise.resolve({ text: "late" }) }), 20)) : Promise.reject(new Error("gone"))));
     one('[data-key="whatif fused_optimizer"]').click();
@@ -143,7 +143,7 @@ describe("the panel of the page", () => {
     expect(one(".predicted").textContent).toContain("does not answer");
   });
 
-  it("takes out what is in the profiled code, and forgets that once a newer profile is without it", async () => {
+  it("removes a change from the profiled code, and drops that choice after a newer profile without it", async () => {
     const estimates = now.whatifs.estimates.map((each) => (each.name === "fused_optimizer" ? { ...each, applicable: false, present: "fused", removal: "available" as const } : each));
     panel.show({ profile: now.profile, whatif: { ...now.whatifs, estimates } }, true);
     one('[data-key="present fused_optimizer"]').click();
@@ -160,7 +160,7 @@ describe("the panel of the page", () => {
     expect(asked.at(-1)?.question).toEqual({ batchSize: 64, whatifs: [], removes: [] });
   });
 
-  it("offers no writing where the server does none", async () => {
+  it("offers no write if the server cannot write", async () => {
     show(now.profile, false);
     await typed(64);
     expect(asked.map(({ name }) => name)).toEqual(["simulate"]);

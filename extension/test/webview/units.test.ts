@@ -3,7 +3,7 @@ import { baselineDoubt, byteChange, byteUnit, change, countIn, direction, durati
 
 const between = (value: number, half: number) => ({ value, low: value - half, high: value + half });
 
-describe("numbers as people read them", () => {
+describe("formatted numbers", () => {
   it.each([
     [182.44, "182.4 ms"],
     [2.276, "2.28 ms"],
@@ -26,7 +26,7 @@ describe("numbers as people read them", () => {
     expect(change(null, null, rateUnit)).toBe("unknown");
   });
 
-  it("images a second where a batch holds images", () => {
+  it("images per second if a batch contains images", () => {
     countIn({ noun: "images", per_sample: 1 });
     expect(text(175, rateUnit(175))).toBe("175 images/s");
     countIn({ noun: "tokens", per_sample: 64 });
@@ -44,14 +44,14 @@ describe("numbers as people read them", () => {
     expect(spread(between(10.6e6, 60_000), byteUnit(10.6e6))).toBe(" ±0.1");
   });
 
-  it("a gain with its range, and its direction where it has one", () => {
+  it("a gain with its range, and its direction if it has one", () => {
     expect(speedupWithRange({ value: 1.27, low: 1.2, high: 1.33 })).toBe("+27 % (+20 % to +33 %)");
     expect(speedupWithRange({ value: 0.72, low: 0.28, high: 3.56 })).toBe("not known (-72 % to +256 %)");
     expect(direction({ value: 1.27, low: 1.2, high: 1.33 })).toBe("better");
     expect(direction({ value: 1.27, low: 0.9, high: 1.33 })).toBe("");
     expect(direction({ value: 0.8, low: 0.7, high: 0.9 })).toBe("worse");
     expect(direction(null)).toBe("");
-    // Shown as 0 %.
+    // These gains are shown as 0 %.
     expect(direction({ value: 1.0004, low: 1.0001, high: 1.0008 })).toBe("");
     expect(direction({ value: 0.9996, low: 0.9991, high: 0.9999 })).toBe("");
   });
