@@ -22,7 +22,7 @@ from skyline.capture.turns import Expendable, Round, Turn, in_turns, trial, undi
 from skyline.errors import ScriptFailed, SkylineError
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import Environment
-from skyline.trace.record import BareTimes, Phase, Record, RecordKind, Trace
+from skyline.trace.record import BareTimes, CodeLine, Phase, Record, RecordKind, Trace
 from skyline.trace.trial import PRODUCTS, UNCHANGED, Choices, FailedTrial, OpTiming, ProductTrial, Trial
 
 _LEAST_BARE = 0.3
@@ -273,7 +273,7 @@ def _raised(failed: Mapping[str, SkylineError], variants: Sequence[_ConfigTurns]
     """
     ran = {one.choices.number_format for one in variants if one.turns}
     return tuple(
-        FailedTrial(Choices(number_format=number_format), error.message, error.file, error.line)
+        FailedTrial(Choices(number_format=number_format), error.message, CodeLine(error.file, error.line))
         for number_format, error in failed.items()
         if number_format and number_format not in ran and isinstance(error, ScriptFailed) and error.file
     )

@@ -199,6 +199,7 @@ def secret_free(profile: Profile, redactor: Redactor) -> Profile:
             )
             for trial in profile.trials
         ),
+        failed_trials=tuple(replace(one, message=scrub(one.message)) for one in profile.failed_trials),
         calls=tuple(replace(one, options=options(one.options)) for one in profile.calls),
         values=values
         and replace(

@@ -33,7 +33,7 @@ _Move = Callable[[str], str]
 _HOLDERS = ("CodeLine", "SourceSpan", "Knob", "SettingPlace")
 _WITH_PATHS = (
     *("sources", "knobs", "optimizers", "loaders", "loop_line", "side_effects"),
-    *("modules", "parallel", "calls", "setting", "configured"),
+    *("modules", "parallel", "calls", "setting", "configured", "failed_trials"),
 )
 """Fields of a profile that contain paths, besides plain path fields and the lines of its trace."""
 

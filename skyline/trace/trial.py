@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import field, replace
 
 from skyline.lazy_dataclass import dataclass
-from skyline.trace.record import BareTimes, Phase
+from skyline.trace.record import BareTimes, CodeLine, Phase
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +79,11 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class FailedTrial:
-    """A variant of the script that raised an exception, and its message. ``file`` is empty if the line is not known."""
+    """A variant of the script that raised an exception: its message, and the line of the user's code."""
 
     choices: Choices
     message: str
-    file: str = ""
-    line: int = 0
+    place: CodeLine
 
 
 def failed_in(trials: Iterable[FailedTrial], number_format: str) -> FailedTrial | None:

@@ -170,10 +170,11 @@ def _check_trial(context: RewriteContext, precision: Precision) -> None:
     """Refuses if the script raised an exception when it was tried under this autocast."""
     failed = failed_in(context.profile.failed_trials, _DTYPES[precision].rpartition(".")[2])
     if failed is not None and context.as_profiled():
-        place = f"{os.path.basename(failed.file)}:{failed.line}"
+        file, line = failed.place.file, failed.place.line
+        place = f"{os.path.basename(file)}:{line}"
         message = f"Tried under autocast, {place} raised {failed.message}"
         hint = "Keep the tensor there in float32, as with .float(), and profile again."
-        raise RewriteRefused(message, file=failed.file, line=failed.line, hint=hint)
+        raise RewriteRefused(message, file=file, line=line, hint=hint)
 
 
 def _sites(context: RewriteContext, within: Iteration, precision: Precision) -> tuple[ForwardSite, ...]:

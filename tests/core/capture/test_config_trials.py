@@ -107,10 +107,13 @@ def test_what_does_not_run_under_autocast_is_tried_on_other_threads(run: Run, tm
     assert min(len(trial.null) for trial in profile.trials) > 1
     (failed,) = profile.failed_trials
     assert failed.choices == Choices(number_format="bfloat16")
-    assert (failed.message, Path(failed.file).name) == ("AssertionError: must not be narrow", "train.py")
+    assert (failed.message, Path(failed.place.file).name) == (
+        "AssertionError: must not be narrow",
+        "train.py",
+    )
     answer = WHATIF.detect(analyse(profile).baseline)
     assert not answer.applicable
-    assert answer.reason == f"tried under autocast, train.py:{failed.line} raised {failed.message}"
+    assert answer.reason == f"tried under autocast, train.py:{failed.place.line} raised {failed.message}"
 
 
 def test_an_evaluation_that_fails_under_autocast_is_no_failed_trial(run: Run, tmp_path: Path) -> None:

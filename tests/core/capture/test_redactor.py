@@ -9,6 +9,8 @@ import pytest
 from skyline.capture.redactor import HIDDEN, Redactor, secret_free
 from skyline.trace.facts import CallFact, ModuleFact
 from skyline.trace.profile import Profile
+from skyline.trace.record import CodeLine
+from skyline.trace.trial import Choices, FailedTrial
 
 NOTHING_KNOWN = Redactor.of({})
 HF = "hf_abcdefghijklmnopqrstuvwx"
@@ -136,6 +138,7 @@ def test_names_that_are_recorded(profile: Profile) -> None:
         notes=(HF,),
         arguments=("--token-file", HF),
         output_tail=f"Bearer {HF}",
+        failed_trials=(FailedTrial(Choices(threads=1), f"KeyError: {HF}", CodeLine("train.py", 1)),),
     )
     kept = secret_free(named, NOTHING_KNOWN)
     assert HF in repr(named)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from skyline.trace.facts import Device, TorchSettings
+from skyline.trace.record import CodeLine
 from skyline.trace.trial import Choices, FailedTrial
 
 HEAD = "import torch\nmodel = make()\noptimizer = torch.optim.Adam(model.parameters())\n"
@@ -418,7 +419,9 @@ def test_autocast_under_which_the_script_raised_an_exception_is_refused(workshop
     shop = workshop(
         HEAD + "for x in loader:\n    loss = model(x).sum()\n    loss.backward()\n    optimizer.step()\n"
     )
-    failed = FailedTrial(Choices(number_format="bfloat16"), "TypeError: no such type", "/project/train.py", 5)
+    failed = FailedTrial(
+        Choices(number_format="bfloat16"), "TypeError: no such type", CodeLine("/project/train.py", 5)
+    )
     shop = replace(shop, profile=replace(shop.profile, failed_trials=(failed,)))
     (refused,) = shop.plan("amp=bf16").refused
     assert "Tried under autocast, train.py:5 raised TypeError: no such type" in str(refused)

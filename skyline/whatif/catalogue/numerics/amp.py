@@ -287,7 +287,8 @@ def _failure(subject: Subject) -> str | None:
     failed = failed_in(subject.profile.failed_trials if subject.profile else (), BFLOAT16)
     if failed is None:
         return None
-    return f"tried under autocast, {Path(failed.file).name}:{failed.line} raised {failed.message}"
+    place = f"{Path(failed.place.file).name}:{failed.place.line}"
+    return f"tried under autocast, {place} raised {failed.message}"
 
 
 def _narrow_already(subject: Subject) -> bool:
