@@ -166,7 +166,8 @@ def _without_index(site: CheckpointCall, loop: ast.For) -> tuple[TextEdit, ...]:
             ]
             if len(reads) > 1:
                 return ()
-            target = replace(module, loop.target, ast.unparse(block))
+            text = ast.unparse(block)
+            target = replace(module, loop.target, text[1:-1] if isinstance(block, ast.Tuple) else text)
             assert isinstance(loop.iter, ast.Call)
             return (*target, *without_call(module, loop.iter, blocks))
         case _:

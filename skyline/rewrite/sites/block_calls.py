@@ -138,7 +138,7 @@ class BlockCalls:
         """The edits that put the first ``count`` blocks under ``checkpoint``; refused if the calls are not plain."""
         if self.names:
             return self._one_by_one(count)
-        loops = [loop for loop in self._nodes(ast.For) if self._goes_over(loop)]
+        loops = [loop for loop in self._nodes(ast.For) if self._element(loop) is not None]
         calls = self._nodes(ast.Call)
         whole = [call for call in calls if ast.unparse(call.func) == self.holder]
         indexed = [
@@ -163,9 +163,9 @@ class BlockCalls:
         return self._call(call, text_of(call.func, 200), _below(text_of(call.func.slice), count, self.size))
 
     def _in_loop(self, loop: ast.For, count: int) -> tuple[TextEdit, ...]:
-        target, index = loop.target, ""
-        if isinstance(target, ast.Tuple) and len(target.elts) == 2:
-            index, target = ast.unparse(target.elts[0]), target.elts[1]
+        element = self._element(loop)
+        assert element is not None
+        index, target = element
         if not isinstance(target, ast.Name):
             self._refuse(f"`for {text_of(loop.target)} in …` unpacks the blocks", loop)
         assert isinstance(target, ast.Name)
@@ -181,8 +181,9 @@ class BlockCalls:
         edits: tuple[TextEdit, ...] = ()
         if count < self.size and not index:
             index = free_name(self.module, "index", "block")
+            names = ast.unparse(loop.target)  # a tuple in parentheses
             edits = (
-                *replace(self.module, loop.target, f"{index}, {target.id}"),
+                *replace(self.module, loop.target, f"{index}, {names}"),
                 *wrap_expression(self.module, loop.iter, "enumerate(", ")"),
             )
         condition = _below(index, count, self.size)
@@ -276,11 +277,24 @@ class BlockCalls:
     def _nodes(self, kind: type[Node]) -> list[Node]:
         return [node for method in self.methods for node in ast.walk(method) if isinstance(node, kind)]
 
-    def _goes_over(self, loop: ast.For) -> bool:
-        given = loop.iter
+    def _element(self, loop: ast.For) -> tuple[str, ast.expr] | None:
+        """The index, if it is counted, and the target of a block in a loop over the blocks, alone or in ``zip``.
+
+        None for a loop over anything else.
+        """
+        given, target, index = loop.iter, loop.target, ""
         if isinstance(given, ast.Call) and last_name(given.func) == "enumerate" and len(given.args) == 1:
             given = given.args[0]
-        return ast.unparse(given) == self.holder
+            if isinstance(target, ast.Tuple) and len(target.elts) == 2:
+                index, target = ast.unparse(target.elts[0]), target.elts[1]
+        if ast.unparse(given) == self.holder:
+            return index, target
+        if not isinstance(given, ast.Call) or last_name(given.func) != "zip":
+            return None
+        places = [place for place, each in enumerate(given.args) if ast.unparse(each) == self.holder]
+        if len(places) != 1 or not isinstance(target, ast.Tuple) or len(target.elts) != len(given.args):
+            return None
+        return index, target.elts[places[0]]
 
     @staticmethod
     def _is_checkpoint(call: ast.Call, block: str, indexed: bool = False) -> bool:

@@ -84,6 +84,42 @@ REWRITTEN = {
             "mask=m)  # é\n    return h\n"
         ),
     ),
+    "beside others": (
+        (
+            "    def forward(self, x):\n        for block, other in zip(self.blocks, self.others):\n"
+            "            x = other(block(x))\n        return x\n"
+        ),
+        "checkpointing",
+        (
+            "    def forward(self, x):\n        for block, other in zip(self.blocks, self.others):\n"
+            "            x = other(checkpoint(block, x, use_reentrant=False))\n        return x\n"
+        ),
+    ),
+    "some beside others": (
+        (
+            "    def forward(self, x):\n        for other, block in zip(self.others, self.blocks):\n"
+            "            x = block(other)\n        return x\n"
+        ),
+        "checkpointing=1",
+        (
+            "    def forward(self, x):\n"
+            "        for index, (other, block) in enumerate(zip(self.others, self.blocks)):\n"
+            "            x = checkpoint(block, other, use_reentrant=False) if index < 1 else block(other)\n"
+            "        return x\n"
+        ),
+    ),
+    "counted beside others": (
+        (
+            "    def forward(self, x):\n        for n, (other, block) in enumerate(zip(self.others, self.blocks)):\n"
+            "            x = block(other)\n        return x\n"
+        ),
+        "checkpointing=2",
+        (
+            "    def forward(self, x):\n        for n, (other, block) in enumerate(zip(self.others, self.blocks)):\n"
+            "            x = checkpoint(block, other, use_reentrant=False) if n < 2 else block(other)\n"
+            "        return x\n"
+        ),
+    ),
     "as a whole": (
         "    def forward(self, x):\n        x = self.blocks(x)\n        return x\n",
         "checkpointing",
@@ -176,6 +212,14 @@ def test_under_checkpoint(model, name: str, newline: str) -> None:
     compile(after, "train.py", "exec", dont_inherit=True)
     again = replace(shop, files={SCRIPT: after}, profile=_moved(shop.profile))
     assert again.plan(asked).edits == ()
+
+
+@pytest.mark.parametrize("name", ["beside others", "some beside others", "counted beside others"])
+def test_loops_over_several_lists_are_restored(model, name: str) -> None:
+    before, asked, _ = REWRITTEN[name]
+    shop = model(before)
+    made = replace(shop, files={SCRIPT: shop.edited(asked)}, profile=_moved(shop.profile))
+    assert made.after(made.without("checkpointing")).files[SCRIPT] == shop.files[SCRIPT]
 
 
 def _moved(profile):
