@@ -13,7 +13,7 @@ from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.element import without_keyword
 from skyline.rewrite.imports import usable
 from skyline.rewrite.sites.iteration import Framework, framework, framework_switch, iteration
-from skyline.rewrite.sites.model import ModelSite, model, models
+from skyline.rewrite.sites.model import ModelSite, fitted, model, models
 from skyline.rewrite.sites.passes import model_calls
 from skyline.rewrite.unwrapping import without_call, without_decorator, without_statements
 from skyline.source.arguments import qualified_name
@@ -130,15 +130,7 @@ def _by_framework(context: RewriteContext, owner: Framework, mode: str) -> tuple
         if mode:
             edits += set_argument(context, owner.module, owner.call, "torch_compile_mode", f'"{mode}"')
         return edits
-    fits = [
-        (module, call)
-        for module, call in context.program.nodes_of(ast.Call)
-        if isinstance(call.func, ast.Attribute) and call.func.attr == "fit" and call.args
-    ]
-    if len(fits) != 1:
-        message = f"{'No' if not fits else 'More than one'} `fit(model, …)` of {owner.title} was found"
-        raise refusal(message, owner.module, owner.call)
-    module, call = fits[0]
+    module, call = fitted(context, owner)
     name = usable(module, COMPILE, at=call)
     given = f', mode="{mode}"' if mode else ""
     return (*name.edits, *wrap_expression(module, call.args[0], f"{name.text}(", f"{given})"))

@@ -6,11 +6,12 @@ import ast
 
 from skyline.errors import RewriteRefused
 from skyline.rewrite.argument import add_keyword, keyword_of
-from skyline.rewrite.blocks import insert_after, wrap_expression
+from skyline.rewrite.blocks import insert_after, insert_before, statement_of, wrap_expression
 from skyline.rewrite.context import RewriteContext, refusal
 from skyline.rewrite.element import without_keyword
 from skyline.rewrite.imports import usable
-from skyline.rewrite.sites.model import models
+from skyline.rewrite.sites.iteration import Framework, framework
+from skyline.rewrite.sites.model import fitted, models
 from skyline.rewrite.sites.passes import ForwardSite, forward
 from skyline.rewrite.sites.transfer import TransferSite, transfers
 from skyline.rewrite.unwrapping import without_statements
@@ -33,21 +34,48 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
         )
     if any(_names_layout(module, node) for module, node in context.program.nodes()):
         return ()
+    owner = framework(context)
     try:
-        edits: list[TextEdit] = []
-        sites = models(context)
-        for site in sites:
-            layout = usable(site.module, _LAYOUT, at=site.statement)
-            line = f"{site.text} = {site.text}.to(memory_format={layout.text})"
-            edits += [*layout.edits, *insert_after(site.module, site.statement, line)]
-        if len(sites) == 1:
-            edits += _batch(context, forward(context))
-        # With several models, some take noise or results: a convolution converts what it is given.
+        if owner is not None and owner.kind == "lightning":
+            edits = _of_lightning(context, owner)
+        else:
+            edits = _of_models(context)
         edits += _reshaped(context)
     except RewriteRefused as problem:
         problem.snippet = problem.snippet or _SNIPPET
         raise
     return tuple(dict.fromkeys(edits))
+
+
+def _of_models(context: RewriteContext) -> list[TextEdit]:
+    """Converts each model after the statement that completes it, and the batch of a single model."""
+    edits: list[TextEdit] = []
+    sites = models(context)
+    for site in sites:
+        layout = usable(site.module, _LAYOUT, at=site.statement)
+        edits += [
+            *layout.edits,
+            *insert_after(site.module, site.statement, _converted(site.text, layout.text)),
+        ]
+    if len(sites) == 1:
+        edits += _batch(context, forward(context))
+    # With several models, some take noise or results: a convolution converts what it is given.
+    return edits
+
+
+def _of_lightning(context: RewriteContext, owner: Framework) -> list[TextEdit]:
+    """Converts the model before ``trainer.fit(model, …)``. Its first convolution converts the images."""
+    module, call = fitted(context, owner)
+    given, statement = call.args[0], statement_of(module, call)
+    name = dotted(given)
+    if not name:
+        raise refusal(f"`{text_of(given)}` is not a variable", module, given)
+    layout = usable(module, _LAYOUT, at=statement)
+    return [*layout.edits, *insert_before(module, statement, _converted(name, layout.text))]
+
+
+def _converted(name: str, layout: str) -> str:
+    return f"{name} = {name}.to(memory_format={layout})"
 
 
 def _reshaped(context: RewriteContext) -> list[TextEdit]:

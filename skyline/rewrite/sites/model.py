@@ -9,6 +9,7 @@ from skyline.errors import RewriteRefused
 from skyline.lazy_dataclass import dataclass
 from skyline.rewrite.blocks import preceding, statement_of
 from skyline.rewrite.context import RewriteContext, refusal
+from skyline.rewrite.sites.iteration import Framework
 from skyline.rewrite.sites.passes import optimizer_calls
 from skyline.source.arguments import call_sites, is_method, passed, position_of
 from skyline.source.program import Module
@@ -60,6 +61,19 @@ def models(context: RewriteContext) -> tuple[ModelSite, ...]:
     if not sites:
         raise RewriteRefused("No optimizer was found", file=context.profile.script)
     return tuple(sites.values())
+
+
+def fitted(context: RewriteContext, owner: Framework) -> tuple[Module, ast.Call]:
+    """The only call ``trainer.fit(model, …)`` of a framework; raises RewriteRefused if there is no such call."""
+    fits = [
+        (module, call)
+        for module, call in context.program.nodes_of(ast.Call)
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "fit" and call.args
+    ]
+    if len(fits) != 1:
+        message = f"{'No' if not fits else 'More than one'} `fit(model, …)` of {owner.title} was found"
+        raise refusal(message, owner.module, owner.call)
+    return fits[0]
 
 
 def _owners(module: Module, call: ast.Call) -> list[tuple[Module, ast.expr, ast.stmt]]:

@@ -129,3 +129,23 @@ def test_every_trained_model_is_converted(workshop) -> None:
         "import torch\nnetG = G()\nnetG = netG.to(memory_format=torch.channels_last)\n"
         "netD = D().to(device)\nnetD = netD.to(memory_format=torch.channels_last)\n" + rest
     )
+
+
+LIGHTNING = (
+    "import torch\nimport lightning as L\nclass Net(L.LightningModule):\n"
+    "    def training_step(self, batch):\n        return self(batch).mean()\n"
+    "    def configure_optimizers(self):\n        return torch.optim.Adam(self.parameters())\n"
+    "net = Net()\ntrainer = L.Trainer(max_epochs=1)\ntrainer.fit({}, loader)\n"
+)
+
+
+def test_a_model_of_lightning_is_converted_before_fit(workshop) -> None:
+    shop = workshop(LIGHTNING.format("net"), optimizers=(("Adam", 7),))
+    line = "net = net.to(memory_format=torch.channels_last)\n"
+    text = shop.edited("channels_last")
+    assert text == next(iter(shop.files.values())).replace("trainer.fit", f"{line}trainer.fit")
+    made = replace(shop, files=dict.fromkeys(shop.files, text))
+    assert made.plan("channels_last").edits == ()
+    assert made.after(made.without("channels_last")).files == shop.files
+    unnamed = workshop(LIGHTNING.format("Net()"), optimizers=(("Adam", 7),))
+    assert "`Net()` is not a variable" in unnamed.reason("channels_last")
