@@ -6,6 +6,8 @@ tensors in the caches.
 
 from __future__ import annotations
 
+import os
+import re
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -21,6 +23,8 @@ from skyline.capture.trial_budget import TrialBudget
 from skyline.capture.turns import Expendable, Round, Turn, in_turns, trial, undisturbed, widened
 from skyline.errors import ScriptFailed, SkylineError
 from skyline.lazy_dataclass import dataclass
+from skyline.source.program import Module
+from skyline.source.training_loop import loop_of
 from skyline.trace.facts import Environment
 from skyline.trace.record import BareTimes, CodeLine, Phase, Record, RecordKind, Trace
 from skyline.trace.trial import PRODUCTS, UNCHANGED, Choices, FailedTrial, OpTiming, ProductTrial, Trial
@@ -151,6 +155,7 @@ def _bare_ms(bare: BareTimes) -> dict[str, float]:
     return {part: ms * whole / together for part, ms in parts.items()} if together > 0 else parts
 
 
+_FRAME = re.compile(r'File "(.+?)", line (\d+)')
 _LEAST_ITERATIONS = 24
 """A script with fewer iterations after its warm-up ends before all configs are measured."""
 _COMPILED = "torch.compile"
@@ -262,20 +267,42 @@ def config_trials(held: HeldRun, run: ScriptRun, budget: TrialBudget) -> ConfigT
     found = [base.trial(rounds, None), *(one.trial(rounds, number) for number, one in enumerate(variants))]
     recorded = tuple(one for one in found if one.operators)
     enough = len(recorded) > 1 and recorded[0].choices == UNCHANGED
-    return ConfigTrials(recorded if enough else (), failed=_raised(first.failed, variants))
+    return ConfigTrials(recorded if enough else (), failed=_raised(first.failed, variants, run))
 
 
-def _raised(failed: Mapping[str, SkylineError], variants: Sequence[_ConfigTurns]) -> tuple[FailedTrial, ...]:
-    """The number formats in which the script raised an exception before it completed its first iterations.
+def _raised(
+    failed: Mapping[str, SkylineError], variants: Sequence[_ConfigTurns], run: ScriptRun
+) -> tuple[FailedTrial, ...]:
+    """The number formats in which an iteration raised an exception, in the first turn already.
 
-    A later exception may come from an evaluation, which a rewrite keeps in float32. A run that took too long shows
-    nothing.
+    Other exceptions may come from an evaluation, which a rewrite keeps in float32: autocast is on for all that runs
+    in a trial. A run that took too long shows nothing.
     """
     ran = {one.choices.number_format for one in variants if one.turns}
     return tuple(
-        FailedTrial(Choices(number_format=number_format), error.message, CodeLine(error.file, error.line))
-        for number_format, error in failed.items()
-        if number_format and number_format not in ran and isinstance(error, ScriptFailed) and error.file
+        FailedTrial(Choices(number_format=each), error.message, CodeLine(error.file, error.line))
+        for each, error in failed.items()
+        if each
+        and each not in ran
+        and isinstance(error, ScriptFailed)
+        and error.file
+        and _in_loop(error.traceback, run)
+    )
+
+
+def _in_loop(traceback: str, run: ScriptRun) -> bool:
+    """True if a frame of a traceback is in the training loop. False if the loop is not known."""
+    line = run.ready.loop
+    if line is None:
+        return False
+    try:
+        loop = loop_of(Module.of(run.text_of(line.file)), line.line)
+    except SkylineError:
+        return False
+    return loop is not None and any(
+        os.path.realpath(file) == os.path.realpath(line.file)
+        and loop.lineno <= int(number) <= (loop.end_lineno or 0)
+        for file, number in _FRAME.findall(traceback)
     )
 
 

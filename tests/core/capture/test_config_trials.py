@@ -16,8 +16,9 @@ from skyline.capture import config_trials, turns
 from skyline.capture.config_trials import _bare_ms, _plan, _plan_within, configs_take_s, operator_times
 from skyline.capture.events import StepRow
 from skyline.capture.turns import Turn, in_turns
+from skyline.source.text import SourceText
 from skyline.trace.profile import Profile
-from skyline.trace.record import BareTimes, IterationMark, Phase, Record, RecordKind, Trace
+from skyline.trace.record import BareTimes, CodeLine, IterationMark, Phase, Record, RecordKind, Trace
 from skyline.trace.trial import UNCHANGED, Choices, Trial, batch_trials
 from skyline.whatif.catalogue.numerics.amp import WHATIF
 from skyline.whatif.cost.tried_iterations import tried_iterations
@@ -117,12 +118,38 @@ def test_what_does_not_run_under_autocast_is_tried_on_other_threads(run: Run, tm
 
 
 def test_an_evaluation_that_fails_under_autocast_is_no_failed_trial(run: Run, tmp_path: Path) -> None:
+    # Iterations under autocast are the last ones: the first turn ends in the evaluation.
     path = script(tmp_path, steps=60)
     checks = "\nassert model(torch.ones(1, 64)).dtype is torch.float32\n"
     path.write_text(path.read_text(encoding="utf-8") + checks, encoding="utf-8")
     profile = tried(run, path)
     assert len({kind for _, kind in configs(profile)}) == 2
     assert profile.failed_trials == ()
+
+
+@pytest.mark.parametrize(
+    ("frames", "found"),
+    [
+        (("/train.py", 5, "/net.py", 3), True),
+        (("/train.py", 8, "/train.py", 2), False),
+        (("/net.py", 5), False),
+        ((), False),
+    ],
+)
+def test_an_exception_counts_if_the_training_loop_is_on_its_stack(
+    frames: tuple[str | int, ...], found: bool
+) -> None:
+    text = "def check(y):\n    y.numpy()\n\nfor x in loader:\n    y = model(x)\n    y.sum()\n    step()\ncheck(y)\n"
+    run = SimpleNamespace(
+        ready=SimpleNamespace(loop=CodeLine("/train.py", 7)), text_of=lambda file: SourceText.of(file, text)
+    )
+    traceback = "".join(
+        f'  File "{file}", line {line}, in f\n    x\n'
+        for file, line in zip(frames[::2], frames[1::2], strict=True)
+    )
+    assert config_trials._in_loop(traceback, cast(Any, run)) is found
+    run.ready.loop = None
+    assert not config_trials._in_loop(traceback, cast(Any, run))
 
 
 def test_a_script_that_is_over_is_run_again(run: Run, tmp_path: Path) -> None:
