@@ -159,7 +159,7 @@ def page(rows: Sequence[HeldOut]) -> str:
     parts.append(
         f"Goals: median error of the time {BARS['time']:.0%}, of the peak memory {BARS['peak memory']:.0%}. "
         f"{len(rows) - len(valid)} of {len(rows)} rows have a null outside the tolerance and are left out of "
-        "the sums. Ratios are iteration times over those of the unchanged script. Measured intervals are "
+        "the sums. Each ratio is an iteration time divided by that of the unchanged script. Measured intervals are "
         "95 % bootstrap intervals of the median over rounds. `holds` is yes if the predicted and the "
         "measured range overlap. `peak` is the predicted peak of live tensors, compared with the peak of the "
         "changed script."

@@ -196,8 +196,8 @@ def main() -> int:
     count = len(errors["Skyline"])
     unsteady = sum(not is_steady(float(row[-1])) for row in rows if row[-1])
     body = (
-        f"{table(head, rows)}\n\nRatios are iteration times over those of the unchanged script. Mean absolute "
-        "error: "
+        f"{table(head, rows)}\n\nEach ratio is an iteration time divided by that of the unchanged script. Mean "
+        "absolute error: "
         f"{summary or 'nothing could be measured'}. The predicted interval overlaps the measured one in {inside} of "
         f"{count}. Intervals of measured ratios are 95 % bootstrap intervals of the median over rounds. `peak` is "
         f"the predicted peak memory, compared with a run of the changed script. {unsteady} of {count} rows "

@@ -335,9 +335,9 @@ def page(rows: Sequence[Row]) -> str:
     parts.append(
         f"{dropped} of {len(rows)} rows have a null off by more than {NULL_TOLERANCE:.0%} and are left out of the "
         "sums. "
-        "Ratios are iteration times over those of the unchanged script. Measured intervals are 95 % bootstrap "
-        "intervals of the median over rounds; `holds` says whether the predicted and the measured range have a value "
-        "in common; `peak` is the predicted peak memory against that of the changed script."
+        "Each ratio is an iteration time divided by that of the unchanged script. Measured intervals are 95 % "
+        "bootstrap intervals of the median over rounds; `holds` says whether the predicted and the measured "
+        "range have a value in common; `peak` is the predicted peak memory against that of the changed script."
     )
     return "\n\n".join(parts)
 

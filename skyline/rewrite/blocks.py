@@ -124,7 +124,7 @@ def wrap(
     if _on_header_line(module, suite):
         for each in suite:
             text = opening if each is first else unit if each in chosen else ""
-            lead = closing if each is next_one else ""
+            lead, closing = (closing, "") if each is next_one else ("", closing)
             start = _place(module, each).start
             edits.append(_onto_new_line(module, start, f"{lead}{newline}{place.indent}{text}"))
     else:
@@ -138,7 +138,7 @@ def wrap(
             edits.append(_onto_new_line(module, start, f"{closing}{newline}{place.indent}"))
             closing = ""
     end = _place(module, last).end
-    if closing and (next_one is None or not _on_header_line(module, suite)):
+    if closing:
         edits.append(inserted(module, _end_of_line(module, end), closing))
     return (*edits, *_moved(module, place, end, unit))
 

@@ -138,7 +138,9 @@ class BlockCalls:
         """The edits that put the first ``count`` blocks under ``checkpoint``; refused if the calls are not plain."""
         if self.names:
             return self._one_by_one(count)
-        loops = [loop for loop in self._nodes(ast.For) if self._element(loop) is not None]
+        loops = [
+            (loop, *element) for loop in self._nodes(ast.For) if (element := self._element(loop)) is not None
+        ]
         calls = self._nodes(ast.Call)
         whole = [call for call in calls if ast.unparse(call.func) == self.holder]
         indexed = [
@@ -155,17 +157,14 @@ class BlockCalls:
             said = "is not called in a recognised way" if not ways else "is iterated more than once"
             self._refuse(f"`{self.holder}` {said}", self.methods[0] if self.methods else None)
         if loops:
-            return self._in_loop(loops[0], count)
+            return self._in_loop(*loops[0], count)
         if whole:
             return self._as_whole(whole[0], count)
         call = indexed[0]
         assert isinstance(call.func, ast.Subscript)
         return self._call(call, text_of(call.func, 200), _below(text_of(call.func.slice), count, self.size))
 
-    def _in_loop(self, loop: ast.For, count: int) -> tuple[TextEdit, ...]:
-        element = self._element(loop)
-        assert element is not None
-        index, target = element
+    def _in_loop(self, loop: ast.For, index: str, target: ast.expr, count: int) -> tuple[TextEdit, ...]:
         if not isinstance(target, ast.Name):
             self._refuse(f"`for {text_of(loop.target)} in …` unpacks the blocks", loop)
         assert isinstance(target, ast.Name)
