@@ -430,6 +430,7 @@ def public(
         command += ["--only", *options.only] if options.only else []
         command += ["--together"] * options.together + ["--alone"] * options.alone
         command += ["--sample", str(options.sample)] if getattr(options, "sample", 0) else []
+        command += ["--budget", str(options.budget)] if getattr(options, "budget", 0) else []
         if getattr(options, "keep", None):
             command += ["--keep", str(options.keep.resolve()), "--at-once", str(options.at_once)]
             command += ["--within", str(options.within)]

@@ -18,7 +18,7 @@ from skyline.capture.assemble import ScriptRun
 from skyline.capture.bare import run_bare
 from skyline.capture.child_process import ChildProcess
 from skyline.capture.held_run import WARMS_AGAIN_MS, HeldRun, typical_ms
-from skyline.capture.recording import record_lightly
+from skyline.capture.recording import record_lightly, recorded_peak
 from skyline.capture.trial_budget import TrialBudget
 from skyline.capture.turns import Expendable, Round, Turn, in_turns, trial, undisturbed, widened
 from skyline.errors import ScriptFailed, SkylineError
@@ -175,6 +175,8 @@ _MOST_S_ELSEWHERE, _RECORDED_ROUNDS_ELSEWHERE = 2.5, 1
 """The limits at another batch size."""
 _SHARE = 0.6
 """Share of the remaining budget for the script's own batch size; two other sizes get half of the rest each."""
+_PEAK_TIMES = 4.0
+"""Expected time of recording a peak, relative to an iteration: two iterations are recorded, with all allocations."""
 _MOST_RECORDED = (2, 1)
 """Iterations recorded in a turn: two if there is time to read them, else one."""
 
@@ -267,6 +269,9 @@ def config_trials(held: HeldRun, run: ScriptRun, budget: TrialBudget) -> ConfigT
     found = [base.trial(rounds, None), *(one.trial(rounds, number) for number, one in enumerate(variants))]
     recorded = tuple(one for one in found if one.operators)
     enough = len(recorded) > 1 and recorded[0].choices == UNCHANGED
+    if enough:
+        peaks = {one.choices: one.peak_bytes(run, budget) for one in variants}
+        recorded = tuple(replace(one, peak_bytes=peaks.get(one.choices)) for one in recorded)
     return ConfigTrials(recorded if enough else (), failed=_raised(first.failed, variants, run))
 
 
@@ -387,6 +392,27 @@ class _ConfigTurns:
                 self.traces.append(trace)
         self.turns += 1
         return Turn(typical_ms([row.step_ms for row in rows], self.held.cycle), rows)
+
+    def peak_bytes(self, run: ScriptRun, budget: TrialBudget) -> int | None:
+        """The peak of live tensor memory under autocast. None without autocast, or if no time is left to record it.
+
+        The number of threads does not change it.
+        """
+        if not self.choices.number_format or self.choices.threads is not None or not self.turns:
+            return None
+        if not budget.fits((_PEAK_TIMES * self.held.typical_ms + 2 * run.recording.reading_ms) / 1e3):
+            return None
+        try:
+            return self.held.compute(self._peak)
+        except SkylineError:
+            # For example, the script has no iterations left. The times count in any case.
+            return None
+
+    def _peak(self, child: ChildProcess) -> int:
+        child.send("set", threads=self.threads, number_format=self.choices.number_format)
+        peak = recorded_peak(child)
+        child.send("set", threads=self.threads, number_format="")
+        return peak
 
     def trial(self, rounds: Sequence[Round], variant: int | None) -> Trial:
         """The trial of this config; without operators if it was not recorded."""

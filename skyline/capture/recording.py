@@ -75,6 +75,11 @@ def record(
     )
 
 
+def recorded_peak(child: ChildProcess) -> int:
+    """The peak of live tensor memory in an iteration, in bytes, from the second of two recorded iterations."""
+    return record(child, 0, with_stacks=False).peak_bytes
+
+
 def record_times(child: ChildProcess, iterations: int) -> ChildRecording:
     """Record iterations for their times after a ``record`` with ``goes_on``; returns both recordings combined."""
     return _record(child, iterations=iterations, times=True)

@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 
 from skyline.analysis.analyse import analyse
+from skyline.analysis.estimate import estimate
 from skyline.capture import config_trials, turns
 from skyline.capture.config_trials import _bare_ms, _plan, _plan_within, configs_take_s, operator_times
 from skyline.capture.events import StepRow
@@ -22,6 +23,7 @@ from skyline.trace.record import BareTimes, CodeLine, IterationMark, Phase, Reco
 from skyline.trace.trial import UNCHANGED, Choices, Trial, batch_trials
 from skyline.whatif.catalogue.numerics.amp import WHATIF
 from skyline.whatif.cost.tried_iterations import tried_iterations
+from skyline.whatif.question import Choice, Question
 
 pytestmark = pytest.mark.capture
 
@@ -95,6 +97,13 @@ def test_all_configs_are_tried_and_their_operators_recorded(run: Run, tmp_path: 
         assert all(one.took_us > 0 for one in trial.operators)
         assert bool(trial.ratios) == (trial.choices != UNCHANGED)
         assert trial.null
+    peaks = {
+        one.choices.number_format: one.peak_bytes for one in profile.trials if one.choices.threads is None
+    }
+    assert peaks[""] is None
+    answer = estimate(analyse(profile), Question(choices=(Choice("amp", "bf16"),)))
+    assert answer.peak_bytes is not None
+    assert peaks["bfloat16"] == pytest.approx(answer.peak_bytes.value)
     found = tried_iterations(undisturbed(profile))
     assert found is not None
     assert set(found.times_us) == {(each or threads, kind) for each, kind in configs(profile)}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from skyline.trace.profile import Profile
+from skyline.trace.record import Phase
 
 pytestmark = pytest.mark.capture
 
@@ -86,6 +88,30 @@ def test_a_closure_is_called_several_times_in_one_iteration(script: Write, run: 
     assert "gradient accumulation" not in fact.styles
     # The same batch each time.
     assert profile.batch.samples_per_iteration == 64
+
+
+def test_memory_of_a_step_with_a_closure_is_the_optimizers(script: Write, run: Run) -> None:
+    path = script(
+        """
+        import torch
+
+        model = torch.nn.Linear(512, 256)
+        optimizer = torch.optim.Adam(model.parameters())
+
+        def closure():
+            optimizer.zero_grad()
+            loss = model(torch.randn(64, 512)).square().mean()
+            loss.backward()
+            return loss
+
+        while True:
+            optimizer.step(closure)
+        """
+    )
+    allocations = run(path, **SHORT).trace.allocations
+    # Adam computes a square root as large as the weight; the gradient has the same size.
+    of_weight = [one.phase for one in allocations if one.size_bytes == 4 * 512 * 256]
+    assert Counter(of_weight) == {Phase.OPTIMIZER: 2, Phase.BACKWARD: 1}
 
 
 def test_hand_written_updates_after_several_backward_passes(script: Write, run: Run) -> None:

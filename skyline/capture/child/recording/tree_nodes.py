@@ -19,9 +19,13 @@ def text_of(thing, attribute):
 
 
 def is_closure(fields):
-    """True if an optimizer calls user code: the work inside is not the optimizer's."""
+    """True if an optimizer calls user code: the work inside is not the optimizer's.
+
+    Skyline's marker, which every function of PyTorch calls first, is no user code.
+    """
     caller, callee = (place.file_name.replace("\\", "/") for place in (fields.caller, fields.callsite))
-    return "torch/optim/" in caller and not caller.endswith("/optimizer.py") and "torch/" not in callee
+    of_optimizer = "torch/optim/" in caller and not caller.endswith("/optimizer.py")
+    return of_optimizer and "torch/" not in callee and not callee.endswith("/recording/line_marker.py")
 
 
 def reads_clock(node):

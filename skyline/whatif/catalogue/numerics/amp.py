@@ -19,7 +19,7 @@ from skyline.graph.task import HEAVY, PHASE, WORK, Task, TaskKind, WorkClass, wo
 from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import OperatorShape, Phase
-from skyline.trace.trial import failed_in
+from skyline.trace.trial import Choices, failed_in
 from skyline.whatif.base import (
     Applicability,
     Provenance,
@@ -57,6 +57,8 @@ _KEEP_WIDE_ON_CPU = re.compile(r"layer_norm|group_norm|rms_norm")
 _UNSCALE_BYTES = 8
 """Bytes per gradient: it is read, multiplied and written back in float32, and checked for infinities on the way."""
 _UNSCALE_US = 10.0
+_TRIED_WITHIN = 0.02
+"""Relative uncertainty of the activations of iterations that were tried: iterations differ a little."""
 _EMULATES = f"this CPU emulates bf16: products take about {EMULATED_CPU.value:g} times as long"
 
 
@@ -103,8 +105,11 @@ class Amp(UsualWhatIf):
         else:
             ends = narrowed_on_cpu(subject, graph, _FORMATS[value], scenario.pass_factor(subject))
         likely, least, most = ends
-        kept = _kept_factor(subject, scenario.graph)
-        copies = _weight_copies_bytes(subject, scenario.graph)
+        added = _tried_memory(subject, scenario.graph, _FORMATS[value])
+        if added is None:
+            kept, copies = _kept_factor(subject, scenario.graph), _weight_copies(subject, scenario.graph)
+        else:
+            kept, copies = added
         changed = replace(scenario, product_format=_FORMATS[value])
         provenance, assumptions = _assumptions(subject, value)
         return changed.between(
@@ -124,16 +129,35 @@ def _tried_spread(subject: Subject, target: str) -> float:
     return 0.0 if subject.tried is None else subject.tried.spreads.get((subject.tried.threads, target), 0.0)
 
 
-def _changed(memory: Memory, kept: Interval, copies: float | None) -> Memory:
+def _changed(memory: Memory, kept: Interval, copies: Interval) -> Memory:
     """The memory with smaller activations, and with 16-bit copies of weights until the forward pass ends.
 
     If no activations are alive at the peak, neither are copies.
     """
-    all_weights = memory.parameters.value / 2
-    likely = all_weights if copies is None else min(copies, all_weights)
     if memory.activations.value <= 0:
         return memory
-    return memory.with_activations(kept).more("activations", Interval(likely, 0.0, all_weights))
+    all_weights = memory.parameters.value / 2
+    copies = Interval(*(min(end, all_weights) for end in copies.ends))
+    return memory.with_activations(kept).more("activations", copies)
+
+
+def _tried_memory(subject: Subject, graph: Graph, number_format: str) -> tuple[Interval, Interval] | None:
+    """The factor on activations and the bytes of copied weights that give the peak of the iterations that were tried.
+
+    None if no peak was recorded, or no activations are alive at the peak.
+    """
+    tried = Choices(number_format=number_format)
+    trials = () if subject.profile is None else subject.profile.trials
+    peak = next((one.peak_bytes for one in trials if one.choices == tried), None)
+    activations = float(subject.peak.activations)
+    if peak is None or activations <= 0:
+        return None
+    left = max(0.0, activations + peak - subject.peak.total)
+    copies = min(_weight_copies(subject, graph).value, left)
+    factor = (left - copies) / activations
+    return Interval(factor, (1 - _TRIED_WITHIN) * factor, (1 + _TRIED_WITHIN) * factor), Interval.exact(
+        copies
+    )
 
 
 def _kept_factor(subject: Subject, graph: Graph) -> Interval:
@@ -168,19 +192,21 @@ def _activation(shape: OperatorShape) -> tuple[int, ...]:
     return max((each for each in shape.inputs if len(each) > 1), key=prod, default=())
 
 
-def _weight_copies_bytes(subject: Subject, graph: Graph) -> float | None:
-    """The bytes of 16-bit copies of the weights that an iteration multiplies with; None if shapes are unknown.
+def _weight_copies(subject: Subject, graph: Graph) -> Interval:
+    """The bytes of 16-bit copies of the weights that an iteration multiplies with, at most half of all weights.
 
     Embedding tables and scales of norms stay as they are.
     """
+    all_weights = subject.peak.parameters / 2
     heavy = heavy_tasks(subject, graph)
     forward = heavy[has_weight(subject, graph, heavy)]
     forward = forward[graph.tasks.phase[forward] == PHASE[Phase.FORWARD]]
     known = [shape for shape in shapes(subject, graph, forward) if shape is not None]
     if not known:
-        return None
+        return Interval(all_weights, 0.0, all_weights)
     sizes = ([prod(each) for each in shape.inputs if len(each) > 1] for shape in known)
-    return 2.0 * sum(min(each) for each in sizes if each) / subject.steps
+    copied = 2.0 * sum(min(each) for each in sizes if each) / subject.steps
+    return Interval(min(copied, all_weights), 0.0, all_weights)
 
 
 def _unscaled(subject: Subject, graph: Graph) -> Graph:
