@@ -92,7 +92,7 @@ def validate(subject: WhatIfScript, options: argparse.Namespace) -> list[HeldOut
         asked = held_out(sizes, most)
         questions = [(Choice("batch_size", str(size)),) for size in asked]
         changes = [
-            (said(analysis, choices), change(analysis, Question(choices=choices), profile.arguments))
+            (said(analysis, choices), change(analysis, Question.of(choices), profile.arguments))
             for choices in questions
         ]
         print(f"{subject.name}: measured at {sizes}, held out {asked}", file=sys.stderr, flush=True)

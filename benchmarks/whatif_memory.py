@@ -145,7 +145,7 @@ def own(subject: WhatIfScript, options: argparse.Namespace) -> list[MemoryRow]:
             return []
         print(f"{subject.name}: {len(asked)} changes", file=sys.stderr, flush=True)
         rows = [
-            _row(analysis, subject.name, request, Question(choices=choices), (first, second))
+            _row(analysis, subject.name, request, Question.of(choices), (first, second))
             for choices in asked.values()
         ]
         return [row for row in rows if row is not None]

@@ -189,14 +189,14 @@ def triples(analysis: Analysis, singles: Sequence[Choice]) -> list[tuple[Choice,
 
 def speed(analysis: Analysis, choices: Sequence[Choice]) -> float:
     start = analysis.baseline.iteration_ms.value
-    return max(1e-3, estimate(analysis, Question(choices=tuple(choices))).iteration_ms.value / start)
+    return max(1e-3, estimate(analysis, Question.of(choices)).iteration_ms.value / start)
 
 
 def writable(analysis: Analysis, choices: tuple[Choice, ...]) -> bool:
     try:
-        if not estimate(analysis, Question(choices=choices)).applicable:
+        if not estimate(analysis, Question.of(choices)).applicable:
             return False
-        change(analysis, Question(choices=choices), analysis.profile.arguments)
+        change(analysis, Question.of(choices), analysis.profile.arguments)
     except SkylineError as refused:
         print(f"  {' '.join(map(str, choices))}: not written: {refused.message}", file=sys.stderr)
         return False
@@ -204,7 +204,7 @@ def writable(analysis: Analysis, choices: tuple[Choice, ...]) -> bool:
 
 
 def said(analysis: Analysis, choices: tuple[Choice, ...]) -> Said:
-    answer = estimate(analysis, Question(choices=choices))
+    answer = estimate(analysis, Question.of(choices))
     now = analysis.baseline.iteration_ms.value
     # The measurement is a median iteration, which has no share of the cost of rare iterations.
     change_ms = answer.typical_change_ms
@@ -283,7 +283,7 @@ def validate(subject: WhatIfScript, options: argparse.Namespace, working: Path |
             changes = [
                 (
                     said(analysis, asked[words]),
-                    change(analysis, Question(choices=asked[words]), profile.arguments),
+                    change(analysis, Question.of(asked[words]), profile.arguments),
                 )
                 for words in batch
             ]

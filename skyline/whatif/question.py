@@ -97,6 +97,13 @@ class Question:
         """The question in the fields of a client's request. Raises UsageError if one is invalid."""
         return cls(batch_size, tuple(map(Choice.parse, whatifs)))
 
+    @classmethod
+    def of(cls, choices: Iterable[Choice]) -> Question:
+        """The question of these what-ifs; a batch size among them is ``batch_size``, which a command line may set."""
+        asked = tuple(choices)
+        size = next((int(one.value) for one in asked if one.name == BATCH_SIZE), None)
+        return cls(size, tuple(one for one in asked if one.name != BATCH_SIZE))
+
     @property
     def all_choices(self) -> tuple[Choice, ...]:
         """All what-ifs, including the batch size as one of them."""

@@ -47,3 +47,9 @@ def test_a_batch_size_that_none_can_be(size: int) -> None:
     with pytest.raises(UsageError, match="the batch size is out of range"):
         Question(size)
     assert Question(MOST).batch_size == MOST
+
+
+def test_a_batch_size_among_choices_is_that_of_the_question() -> None:
+    amp = Choice("amp", "bf16")
+    assert Question.of((amp, Choice("batch_size", "64"))) == Question(64, (amp,))
+    assert Question.of((amp,)) == Question(None, (amp,))
