@@ -11,8 +11,9 @@ from typing import Protocol
 from skyline.graph.graph import Graph
 from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
+from skyline.whatif.memory import Memory, MemoryChange
 from skyline.whatif.replaced_work import ReplacedWork
-from skyline.whatif.subject import Grain, Memory, MemoryChange, Subject
+from skyline.whatif.subject import Grain, Subject
 
 
 class Provenance(str, Enum):

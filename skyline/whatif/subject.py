@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import field
 from enum import Enum
 from functools import cached_property
 
@@ -16,8 +16,8 @@ from skyline.graph.task import Part
 from skyline.graph.threads import ThreadUse, thread_use
 from skyline.interval import Interval, median
 from skyline.lazy_dataclass import dataclass
+from skyline.memory.levels import RecordedLevels, recorded_levels
 from skyline.memory.peak import MemoryBreakdown
-from skyline.memory.recomputation import RecordedLevels, recorded_levels
 from skyline.predict.batch_curve import BatchCurve, batch_curve
 from skyline.simulate.critical_path import critical_path
 from skyline.simulate.critical_shares import CriticalPath
@@ -29,94 +29,8 @@ from skyline.whatif.blocks import open_blocks
 from skyline.whatif.calibration import REPETITIONS, OwnHost, calibrated
 from skyline.whatif.constant import EXAMPLES, Constant
 from skyline.whatif.cost.tried_iterations import TriedIterations
+from skyline.whatif.memory import Memory
 from skyline.whatif.recording import Recording
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """The bytes of each owner at the peak; ``MemoryBreakdown`` describes the owners.
-
-    ``levels`` are the levels over the iteration with the changes so far; None if no change moved them.
-    """
-
-    parameters: Interval
-    gradients: Interval
-    optimizer: Interval
-    activations: Interval
-    other: Interval
-    levels: RecordedLevels | None = field(default=None, compare=False)
-
-    @classmethod
-    def of(cls, peak: MemoryBreakdown) -> Memory:
-        """The recorded peak, known to the byte."""
-        return cls(
-            Interval.exact(float(peak.parameters)),
-            Interval.exact(float(peak.gradients)),
-            Interval.exact(float(peak.optimizer)),
-            Interval.exact(float(peak.activations)),
-            Interval.exact(float(peak.other)),
-        )
-
-    @property
-    def peak_bytes(self) -> Interval:
-        """The sum over the owners. The ranges add up, because they come from the same few assumptions."""
-        owners = (self.parameters, self.gradients, self.optimizer, self.activations, self.other)
-        return Interval(
-            sum(one.value for one in owners), sum(one.low for one in owners), sum(one.high for one in owners)
-        )
-
-    def fitted(self, recorded: RecordedLevels) -> RecordedLevels:
-        """The levels over the iteration, ``recorded`` unless a change moved them, with this memory's activations."""
-        levels = recorded if self.levels is None else self.levels
-        activations = levels.peak().activations
-        return levels.scaled(self.activations.value / activations if activations > 0 else 1.0)
-
-    def with_activations(self, factor: Interval) -> Memory:
-        """This memory with the activations multiplied by a factor."""
-        return replace(self, activations=product(self.activations, factor))
-
-    def less(self, owner: str, size_bytes: Interval) -> Memory:
-        """This memory with ``size_bytes`` less for an owner (``activations``, …), and never below 0."""
-        had: Interval = getattr(self, owner)
-        left = Interval(
-            max(0.0, had.value - size_bytes.value),
-            max(0.0, had.low - size_bytes.high),
-            max(0.0, had.high - size_bytes.low),
-        )
-        return replace(self, **{owner: left})
-
-    def more(self, owner: str, size_bytes: Interval) -> Memory:
-        """This memory with ``size_bytes`` more for an owner."""
-        had: Interval = getattr(self, owner)
-        return replace(self, **{owner: had.plus(size_bytes)})
-
-    def to_peak(self, peak: Interval, batch_bytes: float, factor: float) -> Memory:
-        """This memory with activations that give the peak ``peak``, for a batch of ``factor`` times ``batch_bytes``.
-
-        Memory that stays between iterations keeps its size as long as it fits: parameters, gradients,
-        optimizer state, and all other memory except the batch.
-        """
-        other = self.other.value + (factor - 1.0) * min(batch_bytes, self.other.value)
-        kept = self.parameters.value + self.gradients.value + self.optimizer.value + other
-        room = Interval(*(max(0.0, end - kept) for end in peak.ends))
-        shrunk = min(1.0, peak.value / kept) if kept > 0 else 1.0
-        return Memory(
-            self.parameters.scaled(shrunk),
-            self.gradients.scaled(shrunk),
-            self.optimizer.scaled(shrunk),
-            room,
-            Interval.exact(other * shrunk),
-        )
-
-
-MemoryChange = Callable[[Memory], Memory]
-"""The effect of a change on the memory."""
-
-
-def product(first: Interval, second: Interval) -> Interval:
-    """The product of two non-negative amounts."""
-    return Interval(first.value * second.value, first.low * second.low, first.high * second.high)
-
 
 UNSEEN_GPU = "the profiler recorded none of the GPU's work; skyline doctor shows the reason and the remedy"
 """The reason why rules and what-ifs about the GPU's work give no answer for such a profile."""
@@ -323,10 +237,10 @@ class Subject:
         """Bytes of a batch as the loader delivers it."""
         return sum(self.batch_tensors)
 
-    @property
+    @cached_property
     def memory(self) -> Memory | None:
-        """The peak by owner; None for a trace, which does not show owners."""
-        return None if self.profile is None else Memory.of(self.peak)
+        """The memory over the iteration; None for a trace, which does not show owners."""
+        return None if self.profile is None else Memory.of(self.peak, self.levels)
 
     @property
     def cpu_features(self) -> tuple[str, ...] | None:

@@ -62,7 +62,7 @@ def _count(context: RewriteContext, value: str, groups: tuple[Blocks, ...]) -> i
         return min(int(value), len(paths)) if value.isdigit() else len(paths)
     start = baseline(context.profile)
     try:
-        count, short = number_of_blocks(value, paths, start.levels, start.memory, start)
+        count, short = number_of_blocks(value, paths, start.memory, start)
     except UsageError as error:
         raise RewriteRefused(
             str(error), hint="Give all, a number of blocks, or a target for the peak memory."

@@ -16,6 +16,7 @@ from skyline.graph.selection import select
 from skyline.graph.task import ON_GPU, PHASE, TaskKind, WorkClass
 from skyline.interval import END_OF_GAIN, ENDS, End, Interval, median
 from skyline.lazy_dataclass import dataclass
+from skyline.memory.levels import RecordedLevels
 from skyline.predict.gpu_spec import GpuSpec
 from skyline.predict.predicted_times import in_allowed_format
 from skyline.predict.registry import predictor_for
@@ -29,8 +30,9 @@ from skyline.whatif.cost.narrow_rate import half_rate
 from skyline.whatif.cost.optimizer_step import temporary_factor
 from skyline.whatif.cost.shrunk_blocks import without_summands
 from skyline.whatif.cost.thread_scaling import CALL_US
+from skyline.whatif.memory import Memory, MemoryChange
 from skyline.whatif.number_formats import gpu
-from skyline.whatif.subject import Memory, MemoryChange, Subject, shapes
+from skyline.whatif.subject import Subject, shapes
 
 _NEW_RATE = Constant(
     1.0,
@@ -407,35 +409,20 @@ def with_weights(subject: Subject, layers: Sequence[Replaced], kept_bytes: float
     share = less / parameters
     weight_bytes = (1 + copies(subject, layers)) * FLOAT_BYTES.value * less
     state_bytes = state * less
-    lasting = weight_bytes + state_bytes
+    largest = {layer.module.path: layer.largest for layer in layers}
+    summands = {one.before: one.after / one.before for one in layers if not one.is_made_whole}
+    temporary = temporary_factor(subject, largest, share)
+
+    def change(levels: RecordedLevels) -> RecordedLevels:
+        then = without_summands(subject, levels, summands)
+        then = then.more_activations(kept_bytes)
+        return then.with_weights(weight_bytes + state_bytes, 1 - share, temporary)
 
     def changed(memory: Memory) -> Memory:
-        made = _moved(memory, "parameters", -weight_bytes)
-        made = _moved(made, "optimizer", -state_bytes)
-        if subject.levels is None:
-            made = _moved(made, "gradients", -share * memory.gradients.value)
-            return _moved(made, "activations", kept_bytes)
-        now = memory.fitted(subject.levels)
-        largest = {layer.module.path: layer.largest for layer in layers}
-        summands = {one.before: one.after / one.before for one in layers if not one.is_made_whole}
-        then = without_summands(subject, now, summands)
-        then = then.scaled(1 + kept_bytes / max(1.0, then.most_activations))
-        then = then.with_weights(lasting, 1 - share, temporary_factor(subject, largest, share))
-        before, after = now.peak(), then.peak()
-        gradients = after.gradients - before.gradients
-        activations = after.activations - before.activations
-        rest = after.peak_bytes + lasting - before.peak_bytes - gradients - activations
-        made = _moved(made, "gradients", gradients)
-        made = _moved(_moved(made, "activations", activations), "other", rest)
-        return replace(made, levels=then)
+        parameters, optimizer = memory.parameters - weight_bytes, memory.optimizer - state_bytes
+        return replace(memory.changed(change), parameters=parameters, optimizer=optimizer)
 
     return changed
-
-
-def _moved(memory: Memory, owner: str, change: float) -> Memory:
-    if change >= 0:
-        return memory.more(owner, Interval.exact(change))
-    return memory.less(owner, Interval.exact(-change))
 
 
 def _is_worth_asking(

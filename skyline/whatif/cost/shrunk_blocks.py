@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 
 from skyline.graph.column import Times
+from skyline.memory.levels import RecordedLevels
 from skyline.memory.peak import live_blocks
-from skyline.memory.recomputation import RecordedLevels
 from skyline.trace.record import PASSES, Allocation, Phase
 from skyline.whatif.constant import Constant
 from skyline.whatif.subject import Subject
@@ -42,28 +41,15 @@ def without_summands(subject: Subject, levels: RecordedLevels, left: Mapping[int
         change[one.taken] -= (1 - share) * one.size_bytes
         change[one.freed] += (1 - share) * one.size_bytes
     level = np.cumsum(change)
-    return replace(levels, live=levels.live + level, activations=levels.activations + level)
+    return levels.without_activations(-level)
 
 
-def less_at_peak(
-    subject: Subject, numbers: int, left: float, *, gradient: float, step: float
-) -> dict[str, float]:
-    """The bytes saved at the peak, by owner; the new peak may be at another moment.
-
-    The share ``left`` remains of blocks of both passes that hold ``numbers`` numbers, and the share ``step``
-    of a step's temporary memory. Gradients shrink by ``gradient`` bytes. The difference between the two
-    moments is counted as activations.
-    """
-    levels = subject.levels
-    if levels is None:
-        return {"gradients": gradient, "activations": 0.0, "other": 0.0}
-    dense, stepping = np.minimum(levels.gradients, gradient), (1 - step) * levels.stepping
-    blocks = _level_of(subject.script.trace.allocations, numbers)
-    then = levels.live - (1 - left) * blocks - dense - stepping
-    now = int(levels.live.argmax())
-    gradients, other = float(dense[now]), float(stepping[now])
-    less = float(levels.live[now] - then.max())
-    return {"gradients": gradients, "activations": less - gradients - other, "other": other}
+def without_blocks(subject: Subject, levels: RecordedLevels, numbers: int, gone: float) -> RecordedLevels:
+    """The levels without the share ``gone`` of recorded blocks of both passes that hold ``numbers`` numbers."""
+    allocations = subject.script.trace.allocations
+    if len(allocations) != len(levels.live):
+        return levels
+    return levels.without_activations(gone * _level_of(allocations, numbers))
 
 
 def _level_of(allocations: tuple[Allocation, ...], numbers: int) -> Times:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from skyline.memory.recomputation import recorded_levels
+from skyline.memory.levels import recorded_levels
 from skyline.trace.facts import MemoryFact
 from skyline.trace.record import Allocation, IterationMark, Phase, Record, RecordKind, Trace
 

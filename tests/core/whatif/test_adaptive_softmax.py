@@ -282,14 +282,11 @@ def test_the_logits_are_no_longer_the_peak(classifier):
     start, changed = transformed(classifier)
     before = Scenario.of(start, Grain.OPERATORS).memory
     assert changed.memory is not None
-    gone = {
-        owner: getattr(before, owner).value - getattr(changed.memory, owner).value
-        for owner in ("parameters", "gradients", "optimizer", "activations")
-    }
-    assert gone["parameters"] == pytest.approx(4 * prod(WEIGHT), rel=0.15)
-    assert gone["optimizer"] == 0
+    assert before.parameters - changed.memory.parameters == pytest.approx(4 * prod(WEIGHT), rel=0.15)
+    assert before.optimizer == changed.memory.optimizer
     # Two of the three are alive at a time; about a tenth of each stays.
-    assert 0.5 * 2 * LOGIT_BYTES < gone["activations"] <= 3 * LOGIT_BYTES
+    gone = before.levels.peak().activations - changed.memory.levels.peak().activations
+    assert 0.5 * 2 * LOGIT_BYTES < gone <= 3 * LOGIT_BYTES
     assert changed.memory.peak_bytes.low < changed.memory.peak_bytes.value < changed.memory.peak_bytes.high
 
 
@@ -337,9 +334,9 @@ def with_adam(classifier):
 def test_the_temporary_memory_of_a_step_shrinks_with_its_tensors(with_adam, options, left):
     start, changed = transformed(with_adam(**options))
     before, after = start.memory, changed.memory
-    assert before.peak_bytes.value == 4 * before.parameters.value + 2 * WEIGHT_BYTES
-    stays = sum(getattr(after, owner).value for owner in ("parameters", "gradients", "optimizer"))
-    assert stays == pytest.approx(4 * after.parameters.value)
+    assert before.peak_bytes.value == 4 * before.parameters + 2 * WEIGHT_BYTES
+    stays = after.parameters + after.levels.peak().gradients + after.optimizer
+    assert stays == pytest.approx(4 * after.parameters)
     assert after.peak_bytes.value - stays == pytest.approx(left * 2 * WEIGHT_BYTES)
 
 
@@ -349,7 +346,7 @@ def test_the_peak_of_small_steps_is_that_of_the_logits(with_adam):
     logits = by_name(start, changed)["LogSoftmaxBackward0"] * 3 * LOGIT_BYTES
     after = changed.memory
     assert logits > 36_000 * 8 / prod(WEIGHT) * 2 * WEIGHT_BYTES
-    assert after.peak_bytes.value - 4 * after.parameters.value == pytest.approx(logits)
+    assert after.peak_bytes.value - 4 * after.parameters == pytest.approx(logits)
 
 
 def test_logits_that_the_script_holds_until_the_next_iteration_shrink(classifier):
@@ -372,7 +369,7 @@ def test_logits_that_the_script_holds_until_the_next_iteration_shrink(classifier
     )
     left = by_name(start, changed)["LogSoftmaxBackward0"]
     before, after = start.memory, changed.memory
-    weights = 2 * (before.parameters.value - after.parameters.value)
+    weights = 2 * (before.parameters - after.parameters)
     less = before.peak_bytes.value - after.peak_bytes.value - weights
     assert less == pytest.approx(3 * (1 - left) * LOGIT_BYTES)
 

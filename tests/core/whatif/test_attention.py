@@ -104,8 +104,8 @@ def test_what_is_kept_goes_to_the_byte(profile):
     start = baseline(of_steps(profile, steps()))
     changed = SDPA.transform(Scenario.of(start, Grain.OPERATORS), "", start)
     assert "the mask is causal (is_causal=True)" in changed.assumptions
-    gone = start.memory.activations.value - changed.memory.activations.value
-    assert gone == 4 * B * H * T * T
+    gone = start.memory.levels.most_activations - changed.memory.levels.most_activations
+    assert gone == pytest.approx(4 * B * H * T * T)
     # Dropout keeps its result and also a mask of bytes.
     dropping = baseline(of_steps(profile, steps(dropout_us=80)))
     (pairs,) = {call.pairs for site in written_out(dropping, dropping.operators) for call in site.calls}

@@ -99,15 +99,15 @@ def test_the_table_is_a_quarter_as_wide_and_three_products_come(net, bag):
     assert start.step_ms(changed.graph) == pytest.approx(expected / 1e3, rel=1e-6)
     assert changed.below_ms > 0
     assert changed.above_ms > 0
-    assert changed.memory.activations.value == 4 * rows * BETWEEN
+    assert changed.memory.levels.peak().activations == 4 * rows * BETWEEN
 
 
 def test_a_wider_table_costs_more(net):
     start, before, changed = asked(net, "256")
     assert start.step_ms(changed.graph) > start.step_ms(before.graph)
     more = 256 * (ROWS + WIDTH) - WEIGHT
-    assert changed.memory.parameters.value - before.memory.parameters.value == pytest.approx(4 * more)
-    assert changed.memory.gradients.value > before.memory.gradients.value
+    assert changed.memory.parameters - before.memory.parameters == pytest.approx(4 * more)
+    assert changed.memory.levels.peak().gradients > before.memory.levels.peak().gradients
     assert any("parameters are added to" in one for one in changed.assumptions)
     assert changed.above_ms > 0
 
@@ -115,8 +115,8 @@ def test_a_wider_table_costs_more(net):
 def test_memory_loses_the_parameters(net):
     _, before, changed = asked(net)
     less = WEIGHT - LEFT
-    assert before.memory.parameters.value - changed.memory.parameters.value == pytest.approx(4 * less)
-    assert before.memory.optimizer.value - changed.memory.optimizer.value == pytest.approx(8 * less)
+    assert before.memory.parameters - changed.memory.parameters == pytest.approx(4 * less)
+    assert before.memory.optimizer - changed.memory.optimizer == pytest.approx(8 * less)
 
 
 def test_only_tables_that_become_smaller_are_factored_unless_none_is_wider(net):

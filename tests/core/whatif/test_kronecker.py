@@ -155,10 +155,14 @@ def test_a_layer_without_a_bias_adds_none(net):
 def test_memory_loses_the_weight_and_keeps_what_goes_between_the_factors(net):
     _, before, changed = asked(net)
     less = WEIGHT - FACTORS
-    for owner, each in (("parameters", 4), ("optimizer", 8), ("gradients", 4)):
-        had, has = (getattr(one.memory, owner).value for one in (before, changed))
-        assert had - has == pytest.approx(each * less)
-    assert changed.memory.activations.value - before.memory.activations.value == 4 * ROWS * OUTPUTS
+    assert before.memory.parameters - changed.memory.parameters == pytest.approx(4 * less)
+    assert before.memory.optimizer - changed.memory.optimizer == pytest.approx(8 * less)
+    had, has = (one.memory.levels.peak().gradients for one in (before, changed))
+    assert had - has == pytest.approx(4 * less)
+    assert (
+        changed.memory.levels.peak().activations - before.memory.levels.peak().activations
+        == 4 * ROWS * OUTPUTS
+    )
 
 
 def test_weights_of_lstms_are_made_in_each_pass(recurrent):
@@ -168,7 +172,9 @@ def test_weights_of_lstms_are_made_in_each_pass(recurrent):
     made = MADE * 4 * LSTM_WEIGHTS / BYTES_PER_US
     expected = 1000 + made + 2000 + made + 4000 * after / LSTM_WEIGHTS
     assert start.step_ms(changed.graph) == pytest.approx(expected / 1e3, rel=1e-6)
-    assert changed.memory.activations.value - before.memory.activations.value == 4 * LSTM_WEIGHTS
+    assert (
+        changed.memory.levels.peak().activations - before.memory.levels.peak().activations == 4 * LSTM_WEIGHTS
+    )
     assert any("made whole" in one for one in changed.assumptions)
 
 
@@ -236,7 +242,7 @@ def test_free_numbers_are_added_to_a_whole_weight(net):
     free = round(0.01 * WEIGHT)
     expected = 1000 + made + 2000 + made + 4000 * (FACTORS + free) / WEIGHT
     assert start.step_ms(changed.graph) == pytest.approx(expected / 1e3, rel=1e-3)
-    less = before.memory.parameters.value - changed.memory.parameters.value
+    less = before.memory.parameters - changed.memory.parameters
     assert less == pytest.approx(4 * (WEIGHT - FACTORS - free))
 
 

@@ -169,9 +169,7 @@ def test_a_target_network_of_the_same_class_becomes_smaller_too(net):
     saved_ms = start.step_ms(before.graph) - start.step_ms(changed.graph)
     alone_ms = start.step_ms(alone_before.graph) - start.step_ms(alone.graph)
     assert saved_ms - alone_ms == pytest.approx((1000 - split_us(1000)) / 1e3, rel=1e-6)
-    assert before.memory.parameters.value - changed.memory.parameters.value == pytest.approx(
-        8 * (WEIGHT - LEFT)
-    )
+    assert before.memory.parameters - changed.memory.parameters == pytest.approx(8 * (WEIGHT - LEFT))
 
 
 def with_target(records):
@@ -197,10 +195,14 @@ def test_only_layers_that_become_smaller_are_split(net):
 def test_memory_loses_the_parameters_and_keeps_what_is_between(net):
     _, before, changed = asked(net)
     less = WEIGHT - LEFT
-    assert before.memory.parameters.value - changed.memory.parameters.value == pytest.approx(4 * less)
-    assert before.memory.optimizer.value - changed.memory.optimizer.value == pytest.approx(8 * less)
-    assert before.memory.gradients.value - changed.memory.gradients.value == pytest.approx(4 * less)
-    assert changed.memory.activations.value - before.memory.activations.value == 4 * ROWS * RANK
+    assert before.memory.parameters - changed.memory.parameters == pytest.approx(4 * less)
+    assert before.memory.optimizer - changed.memory.optimizer == pytest.approx(8 * less)
+    assert before.memory.levels.peak().gradients - changed.memory.levels.peak().gradients == pytest.approx(
+        4 * less
+    )
+    assert (
+        changed.memory.levels.peak().activations - before.memory.levels.peak().activations == 4 * ROWS * RANK
+    )
 
 
 def with_gradients_added(net, adding_us, call_us=2.0):
@@ -291,12 +293,12 @@ def test_a_gradient_that_is_added_and_freed_shrinks_at_the_peak(net):
     freed = Allocation(200.0, -size, 7, Phase.BACKWARD)
     start, before, changed = asked(wide(net, taken, freed))
     left = RANK * (inputs + OUTPUTS) / (inputs * OUTPUTS)
-    saved = before.memory.activations.value - changed.memory.activations.value
+    saved = before.memory.levels.peak().activations - changed.memory.levels.peak().activations
     assert saved == pytest.approx((1 - left) * size, rel=0.05)
     # An activation of the same size stays.
     shown = Allocation(50.0, size, 8, Phase.FORWARD), Allocation(60.0, -size, 8, Phase.FORWARD)
     _, before, changed = asked(wide(net, *shown, taken, freed))
-    assert changed.memory.activations.value >= before.memory.activations.value
+    assert changed.memory.levels.peak().activations >= before.memory.levels.peak().activations
     assert start.levels is not None
 
 

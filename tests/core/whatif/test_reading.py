@@ -17,7 +17,8 @@ from skyline.whatif.catalogue.host.remove_sync import WHATIF as SYNC
 from skyline.whatif.catalogue.host.remove_sync import own_waits, waits
 from skyline.whatif.catalogue.models.inference_mode import KEPT_SHARE, PER_OPERATOR_US
 from skyline.whatif.catalogue.models.inference_mode import WHATIF as INFERENCE
-from skyline.whatif.subject import Grain, Memory
+from skyline.whatif.memory import Memory
+from skyline.whatif.subject import Grain
 
 PRINT = 3  # the place of the print's line among the lines of the hand-made traces
 
@@ -128,7 +129,7 @@ def test_graphs_keep_inputs_and_what_the_passes_need(gpu_profile):
     start = baseline(gpu_profile)
     peak = replace(start.peak, activations=1 << 24)
     start = replace(start, batch_tensors=(3 << 20,), peak=peak)
-    before = Memory.of(start.peak).peak_bytes
+    before = Memory.of(start.peak, None).peak_bytes
     after = after_ms(GRAPHS, start)[1].memory.peak_bytes
     assert after.value == before.value + (3 << 20)
     assert after.high == before.high + (3 << 20) + (1 << 24)

@@ -142,7 +142,7 @@ def test_a_step_of_two_layers_by_hand(profile):
     assert (found.semantics, found.provenance, found.value) == ("numerics", "tried", "6")
     assert found.assumptions[0] == "Net.first to Net.last in sub-batches of 8"
     memory = compose(subject, [Choice("serialize")]).scenario.memory
-    assert memory.activations.value - subject.memory.activations.value == 640
+    assert memory.levels.peak().activations - subject.memory.levels.peak().activations == 640
 
 
 def test_a_measured_gain_counts_where_the_last_cache_holds_the_whole_batch(profile):

@@ -67,8 +67,8 @@ def test_the_second_wave_takes_little_more_than_its_model(shared):
     subject = shared(300.0)
     assert subject.peak.activations == 200 * MB
     found = compose(subject, [Choice("tick_tock", "0.5")]).scenario.memory
-    assert found.parameters.value == 2 * subject.memory.parameters.value
-    assert found.optimizer.value == 2 * subject.memory.optimizer.value
+    assert found.parameters == 2 * subject.memory.parameters
+    assert found.optimizer == 2 * subject.memory.optimizer
     assert found.peak_bytes.value == pytest.approx((200 + 2 * 41) * MB)
     assert found.peak_bytes.low <= found.peak_bytes.value < found.peak_bytes.high
     in_step = compose(subject, [Choice("tick_tock", "0.01")]).scenario.memory

@@ -44,8 +44,8 @@ from skyline.whatif.constant import Constant
 from skyline.whatif.cost.operator_call import MOST_US
 from skyline.whatif.cost.thread_scaling import gained, threads_of
 from skyline.whatif.dropout import OTHER_DRAWS, draws
+from skyline.whatif.memory import Memory
 from skyline.whatif.predicted_kernels import PredictedKernels
-from skyline.whatif.subject import Memory
 
 MASK_NS = Interval(23.0, 17.0, 30.0)
 """The time in ns of each truth value on one core: written in the forward pass, and read in the backward pass.

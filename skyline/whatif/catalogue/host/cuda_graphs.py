@@ -16,7 +16,7 @@ from skyline.whatif.catalogue.host.compiling import compiling_s, shapes_change
 from skyline.whatif.catalogue.host.fusion import regions
 from skyline.whatif.catalogue.host.operator_class import CostClass, operator_class
 from skyline.whatif.catalogue.host.remove_sync import waits
-from skyline.whatif.subject import Memory
+from skyline.whatif.memory import Memory
 
 _HOST = (TaskKind.CPU, TaskKind.LAUNCH)
 _LEFT = 0.02
@@ -75,7 +75,7 @@ class CudaGraphs(UsualWhatIf):
 
 def _with_pool(memory: Memory, batch_bytes: int) -> Memory:
     """The memory with inputs at fixed addresses, and with a pool of the graphs' own that other work cannot use."""
-    activations = max(0.0, memory.activations.value)
+    activations = memory.levels.peak().activations
     return memory.more("other", Interval(batch_bytes, batch_bytes, batch_bytes + activations))
 
 

@@ -15,16 +15,15 @@ from skyline.graph.launching import launches
 from skyline.graph.recomputation import Recomputed, recompute
 from skyline.graph.selection import select
 from skyline.graph.task import KIND, ON_GPU, PHASE, TaskKind, is_operator
-from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.memory.peak import usable_bytes
-from skyline.memory.recomputation import RecordedLevels
 from skyline.trace.facts import ModuleFact
 from skyline.trace.record import Phase
 from skyline.whatif.base import Applicability, Grain, Scenario, Subject, UsualWhatIf
 from skyline.whatif.blocks import open_blocks, repeated_blocks
 from skyline.whatif.constant import Constant
-from skyline.whatif.subject import NEEDS_PROFILE, Memory
+from skyline.whatif.memory import Memory
+from skyline.whatif.subject import NEEDS_PROFILE
 
 _CALLS_PER_BLOCK = 260.0
 _CALLS_PER_TENSOR = 13.0
@@ -212,8 +211,7 @@ class Checkpointing(UsualWhatIf):
         """Repeat the first blocks of the model, as many as requested."""
         graph = scenario.graph
         paths = open_blocks(subject.profile, graph.structure.modules)
-        levels = _levels(subject)
-        count, short = number_of_blocks(value, paths, levels, scenario.memory, subject)
+        count, short = number_of_blocks(value, paths, scenario.memory, subject)
         chosen = paths[:count]
         parts = parts_of(subject, graph, chosen)
         repeated = np.concatenate([part.rows for part in parts]) if parts else np.zeros(0, np.int64)
@@ -223,14 +221,14 @@ class Checkpointing(UsualWhatIf):
             recompute(graph, parts),
             below_ms=_UNSURE[0] * repeated_ms + _UNSURE_OF_PYTHON * python_ms,
             above_ms=_UNSURE[1] * repeated_ms + _UNSURE_OF_PYTHON * python_ms,
-            assumptions=_assumptions(subject, chosen, len(paths), known=levels is not None),
-            memory=None if levels is None else lambda memory: _memory(memory, levels, chosen),
+            assumptions=_assumptions(subject, chosen, len(paths), known=_is_known(scenario.memory)),
+            memory=(lambda memory: _memory(memory, chosen)) if _is_known(scenario.memory) else None,
         )
         return replace(changed, reason=short) if short else changed
 
     def _default(self, subject: Subject) -> str:
-        levels, memory = _levels(subject), subject.memory
-        if levels is None or memory is None:
+        memory = subject.memory
+        if memory is None or not _is_known(memory):
             return _ALL
         capacity = usable_bytes(subject.script)
         if not capacity or memory.peak_bytes.value <= capacity:
@@ -241,7 +239,6 @@ class Checkpointing(UsualWhatIf):
 def number_of_blocks(
     value: str,
     paths: tuple[str, ...],
-    levels: RecordedLevels | None,
     memory: Memory | None,
     subject: Subject,
 ) -> tuple[int, str]:
@@ -257,10 +254,10 @@ def number_of_blocks(
     target = _target_bytes(value, subject)
     if target is None:
         return len(paths), ""
-    if levels is None or memory is None:
+    if memory is None or not _is_known(memory):
         return len(paths), "the memory that the blocks keep is not known"
     for count in range(len(paths) + 1):
-        if _memory(memory, levels, paths[:count]).peak_bytes.high <= target:
+        if _memory(memory, paths[:count]).peak_bytes.high <= target:
             return count, ""
     return len(paths), f"even with all {len(paths)} blocks the peak stays above {_told(value, target)}"
 
@@ -280,21 +277,14 @@ def _told(value: str, target: float) -> str:
     return f"the {target / 1e9:.1f} GB that are available" if value == _FIT else value
 
 
-def _levels(subject: Subject) -> RecordedLevels | None:
-    levels = subject.levels
-    return levels if levels is not None and levels.kept else None
+def _is_known(memory: Memory | None) -> bool:
+    """True if the memory that the blocks keep was recorded."""
+    return memory is not None and bool(memory.levels.kept)
 
 
-def _memory(memory: Memory, levels: RecordedLevels, chosen: tuple[str, ...]) -> Memory:
-    """The peak with the chosen blocks recomputed, relative to the activations after other changes."""
-    now = memory.fitted(levels)
-    then = now.recomputed(chosen)
-    before, after = now.peak(), then.peak()
-    gradients = max(0.0, memory.gradients.value + after.gradients - before.gradients)
-    saved = before.peak_bytes - after.peak_bytes
-    lowered = Interval.exact(saved + gradients - memory.gradients.value)
-    changed = memory.less("activations", lowered) if lowered.value >= 0 else memory
-    return replace(changed, gradients=Interval.exact(gradients), levels=then)
+def _memory(memory: Memory, chosen: tuple[str, ...]) -> Memory:
+    """The memory with the chosen blocks recomputed."""
+    return memory.changed(lambda levels: levels.recomputed(chosen))
 
 
 def _assumptions(subject: Subject, chosen: tuple[str, ...], count: int, *, known: bool) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from skyline.graph.selection import select
 from skyline.graph.task import KIND, PARTS, PHASE, Part, TaskKind, parts_of
 from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
+from skyline.memory.levels import RecordedLevels
 from skyline.predict.batch_curve import BatchCurve
 from skyline.trace.record import Phase
 from skyline.whatif.base import (
@@ -29,8 +31,8 @@ from skyline.whatif.base import (
 from skyline.whatif.catalogue.memory.batch_scaling import grown, growth
 from skyline.whatif.cost.embedding_rows import cleared_shares
 from skyline.whatif.cost.optimizer_step import update_of
+from skyline.whatif.memory import Memory
 from skyline.whatif.question import MOST_AT_ONCE, whole_number
-from skyline.whatif.subject import Memory
 
 
 def bytes_per_us(baseline: Subject) -> float:
@@ -209,29 +211,37 @@ def _adding_us(subject: Subject) -> float:
 
 
 def _memory(memory: Memory, subject: Subject, size: int, part_size: int) -> Memory:
-    """The peak of a run at the smaller size, with the whole batch, and with all gradients from the second part on."""
-    curve = subject.curve
-    moving = memory.peak_bytes.value - curve.peak_bytes(size).value
-    smaller = curve.peak_bytes(part_size)
-    held = subject.batch_bytes / (curve.base or size) * (size - part_size)
-    # Savings and additions of other changes scale with the size of a part.
-    more = held + moving * part_size / size
-    peak = Interval(*(max(0.0, end + more) for end in smaller.ends))
-    # The loader still delivers whole batches.
-    changed = memory.to_peak(peak, subject.batch_bytes, size / (curve.base or size))
-    missing = _gradients_missing(subject, part_size / (curve.base or size))
-    return changed.more("gradients", Interval(missing, 0.0, missing))
+    """The memory with the activations of a part of the batch, and with all gradients from the second part on.
+
+    The loader still delivers whole batches.
+    """
+    peak = subject.curve.peak_bytes(part_size)
+    whole = _activations_at(subject, size, subject.curve.peak_bytes(size).value)
+    factors = [_activations_at(subject, part_size, end) / whole if whole > 0 else 1.0 for end in peak.ends]
+
+    likely, least, most = factors
+    return memory.changed(
+        partial(_in_parts, factor=likely),
+        partial(_in_parts, factor=least, waiting=False),
+        partial(_in_parts, factor=most),
+    )
 
 
-def _gradients_missing(subject: Subject, scale: float) -> float:
-    """The bytes by which the peak rises because gradients stay through all parts."""
-    levels = subject.levels
-    if levels is None:
-        return 0.0
-    live = levels.live + (scale - 1.0) * levels.activations
-    whole = float(subject.script.memory.gradient_bytes)
-    with_all = live + np.maximum(0.0, whole - levels.gradients)
-    return max(0.0, float(with_all.max() - live.max()))
+def _in_parts(levels: RecordedLevels, factor: float, *, waiting: bool = True) -> RecordedLevels:
+    """The levels with fewer activations, and with all gradients ``waiting`` at all moments."""
+    made = levels.scaled(factor)
+    if not waiting:
+        return made
+    missing = made.gradients.max() - made.gradients
+    return replace(made, live=made.live + missing, gradients=made.gradients + missing)
+
+
+def _activations_at(subject: Subject, size: int, peak_bytes: float) -> float:
+    """The most activations of the unchanged script at a batch size where it has this peak."""
+    start = subject.memory
+    assert start is not None
+    larger = size / (subject.curve.base or size)
+    return start.to_peak(Interval.exact(peak_bytes), subject.batch_bytes, larger).levels.most_activations
 
 
 def _assumptions(subject: Subject, part_size: int, curve: BatchCurve) -> tuple[str, ...]:

@@ -23,8 +23,8 @@ from skyline.whatif.constant import FLOAT_BYTES, Constant
 from skyline.whatif.cost.embedding_rows import DENSE_GRADIENTS, LOOKUPS, dense_rows, is_table, updates_of
 from skyline.whatif.cost.host_bus import IN, OUT, bytes_per_us, lane_beside
 from skyline.whatif.cost.optimizer_step import update_of
+from skyline.whatif.memory import Memory
 from skyline.whatif.question import whole_number
-from skyline.whatif.subject import Memory
 
 _MB = Constant.at(1e6, "megabytes are decimal, as everywhere in reports")
 _OFFERED = (0.25, 1.0, 4.0)

@@ -18,7 +18,7 @@ from skyline.whatif.base import Applicability, Provenance, Scenario, Stage, Subj
 from skyline.whatif.constant import FLOAT_BYTES, Constant
 from skyline.whatif.cost.host_bus import IN, OUT, bytes_per_us, lane_beside
 from skyline.whatif.cost.optimizer_step import update_of
-from skyline.whatif.subject import Memory
+from skyline.whatif.memory import Memory
 
 _HOST_GB_S = Constant(
     60.0, 20.0, 150.0, "an assumption: the bandwidth of a server's memory that all cores reach together"
@@ -81,7 +81,7 @@ class OffloadOptimizer(UsualWhatIf):
 
 
 def _without_state(memory: Memory) -> Memory:
-    return memory.less("optimizer", Interval.exact(memory.optimizer.value))
+    return memory.less("optimizer", Interval.exact(memory.optimizer))
 
 
 def _on_host(

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from functools import partial
 from math import prod
 
 import numpy as np
 
-from skyline.graph.column import Indices
+from skyline.graph.column import Indices, Times
 from skyline.graph.graph import Graph
 from skyline.graph.launching import launched_by, launches_of
 from skyline.graph.removal import remove
 from skyline.graph.selection import select
-from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
+from skyline.memory.levels import RecordedLevels
 from skyline.trace.record import Phase
 from skyline.whatif.base import Applicability, Grain, Scenario, Stage, Subject, UsualWhatIf
-from skyline.whatif.subject import MemoryChange
+from skyline.whatif.memory import MemoryChange
 
 _ZEROING = ("aten::zero_", "aten::_foreach_zero_")
 _ADDING = "AccumulateGrad"
@@ -104,12 +106,20 @@ def _first_adding(graph: Graph, subject: Subject) -> Indices:
 
 
 def _memory_change(subject: Subject) -> MemoryChange | None:
-    saved = _saved_bytes(subject)
-    return None if saved is None else lambda memory: memory.less("gradients", Interval(saved, 0.0, saved))
+    there = _gradients_there(subject)
+    if there is None:
+        return None
+    likely = partial(_with_gradients, there=there)
+    return lambda memory: memory.changed(likely, likely, lambda levels: levels)
 
 
-def _saved_bytes(subject: Subject) -> float | None:
-    """The bytes by which the peak falls if gradients exist only from their backward work to the next zeroing."""
+def _with_gradients(levels: RecordedLevels, there: Times) -> RecordedLevels:
+    gone = (1.0 - there) * levels.gradients
+    return replace(levels, live=levels.live - gone, gradients=levels.gradients - gone)
+
+
+def _gradients_there(subject: Subject) -> Times | None:
+    """The share of the gradients that exist at each moment, from their backward work to the next zeroing."""
     if subject.levels is None:
         return None
     trace, levels = subject.script.trace, subject.levels
@@ -126,7 +136,6 @@ def _saved_bytes(subject: Subject) -> float | None:
     ]
     if not coming or not cleared:
         return None
-    whole = float(subject.script.memory.gradient_bytes)
     ends = np.array([end for end, _ in coming])
     share = np.cumsum([size for _, size in coming])
     share = share / share[-1] if share[-1] > 0 else np.arange(1, len(ends) + 1) / len(ends)
@@ -135,8 +144,7 @@ def _saved_bytes(subject: Subject) -> float | None:
         there = np.where(levels.times_us > cleared[0], 0.0, there)
     else:
         there = np.where(levels.times_us < cleared[0], 1.0, there)
-    after = levels.live - whole * (1.0 - there)
-    return max(0.0, float(levels.live.max() - after.max()))
+    return there
 
 
 WHATIF = ZeroGrad()

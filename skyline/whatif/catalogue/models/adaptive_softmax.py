@@ -16,6 +16,7 @@ from skyline.graph.selection import select
 from skyline.interval import ENDS, Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.memory.growth import LARGE_BYTES
+from skyline.memory.levels import RecordedLevels
 from skyline.trace.facts import LabelFact, ModuleFact
 from skyline.trace.profile import Profile
 from skyline.trace.record import PASSES, OperatorShape, Phase, RecordKind
@@ -23,9 +24,10 @@ from skyline.whatif.base import Applicability, Provenance, Scenario, Semantics, 
 from skyline.whatif.constant import XEON, Constant
 from skyline.whatif.cost.large_blocks import Share, no_longer_returned, without_getting, without_returning
 from skyline.whatif.cost.optimizer_step import temporary_factor
-from skyline.whatif.cost.shrunk_blocks import holds, less_at_peak
+from skyline.whatif.cost.shrunk_blocks import holds, without_blocks
+from skyline.whatif.memory import LevelChange, Memory
 from skyline.whatif.question import whole_number
-from skyline.whatif.subject import Memory, shapes
+from skyline.whatif.subject import shapes
 
 ADAPTIVE = "AdaptiveLogSoftmaxWithLoss"
 LEAST_CLASSES = Constant.at(10_000, "an assumption: with fewer classes the layer is a small part of a model")
@@ -202,13 +204,12 @@ class AdaptiveSoftmax(UsualWhatIf):
         ends = [shares_left(layer, head, rows, below, end) for below, end in zip(spread, ENDS, strict=True)]
         calls = scenario.parts * max(1.0, layer.module.calls_per_iteration)
         cases = (_changed(subject, scenario.graph, layer, one, calls) for one in ends)
-        freed = _freed(subject, layer, head, ends)
-        factor = scenario.pass_factor(subject)
+        freed = tuple(_freed(subject, layer, head, one, scenario.pass_factor(subject)) for one in ends)
         return scenario.between(
             subject,
             *cases,
             assumptions=_assumptions(subject, layer, head, ends),
-            memory=lambda memory: _memory(memory, freed, factor),
+            memory=lambda memory: _memory(memory, freed),
             provenance=Provenance.MODELLED if _labels(subject.script, layer) else Provenance.ASSUMED,
         )
 
@@ -422,26 +423,31 @@ def _with_calls(
     return scale(graph, forward, 1 + more_us / now_us) if now_us > 0 else graph
 
 
-def _freed(
-    subject: Subject, layer: OutputLayer, head: int, ends: Sequence[SharesLeft]
-) -> list[dict[str, float]]:
-    """The bytes saved at the peak by owner, for each of the cases."""
+@dataclass(frozen=True, slots=True)
+class _Freed:
+    """The bytes of parameters and optimizer state that the change frees, and the rest of its effect on the levels."""
+
+    parameters: float
+    optimizer: float
+    change: LevelChange
+
+
+def _freed(subject: Subject, layer: OutputLayer, head: int, left: SharesLeft, larger: float) -> _Freed:
+    """The memory that is freed in one case, in a ``larger`` batch."""
     size = prod(layer.shape) * _NUMBER_BYTES.value
     held = sum(one.parameter_count for one in subject.script.optimizers) * _NUMBER_BYTES.value
-    largest = _largest_tensor(layer, head)
     state = sum(one.state_bytes for one in subject.script.optimizers) * (
         min(1.0, size / held) if held else 0.0
     )
-    found: list[dict[str, float]] = []
-    for left in ends:
-        gone = {"parameters": size * (1 - left.parameters), "optimizer": state * (1 - left.parameters)}
-        share = min(1.0, gone["parameters"] / held) if held else 1 - left.parameters
-        step = temporary_factor(subject, {layer.module.path: largest}, share)
-        gone |= less_at_peak(
-            subject, layer.rows * layer.classes, left.numbers, gradient=gone["parameters"], step=step
-        )
-        found.append(gone)
-    return found
+    weight = size * (1 - left.parameters)
+    share = min(1.0, weight / held) if held else 1 - left.parameters
+    step = temporary_factor(subject, {layer.module.path: _largest_tensor(layer, head)}, share)
+
+    def change(levels: RecordedLevels) -> RecordedLevels:
+        smaller = without_blocks(subject, levels, layer.rows * layer.classes, larger * (1 - left.numbers))
+        return smaller.without_gradients(weight).with_weights(0.0, 1.0, step)
+
+    return _Freed(weight, state * (1 - left.parameters), change)
 
 
 def _largest_tensor(layer: OutputLayer, head: int) -> int:
@@ -453,11 +459,12 @@ def _largest_tensor(layer: OutputLayer, head: int) -> int:
     return max(made)
 
 
-def _memory(memory: Memory, freed: Sequence[dict[str, float]], factor: float) -> Memory:
-    for owner in freed[0]:
-        sizes = [one[owner] * (factor if owner == "activations" else 1.0) for one in freed]
-        memory = memory.less(owner, Interval(sizes[0], min(sizes), max(sizes)))
-    return memory
+def _memory(memory: Memory, freed: Sequence[_Freed]) -> Memory:
+    made = memory.changed(*(one.change for one in freed))
+    for owner in ("parameters", "optimizer"):
+        sizes: list[float] = [getattr(one, owner) for one in freed]
+        made = made.less(owner, Interval(sizes[0], min(sizes), max(sizes)))
+    return made
 
 
 def _assumptions(

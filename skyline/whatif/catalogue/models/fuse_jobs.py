@@ -17,8 +17,8 @@ from skyline.whatif.cost.loader_model import cores_of
 from skyline.whatif.cost.thread_scaling import factors, split_tasks
 from skyline.whatif.dropout import OTHER_DRAWS, draws
 from skyline.whatif.loader_setting import threads_in
+from skyline.whatif.memory import Memory
 from skyline.whatif.question import MOST_AT_ONCE
-from skyline.whatif.subject import Memory
 
 _OWN = "own"
 _UNBATCHED = ("LSTM", "GRU", "RNN")
@@ -117,12 +117,9 @@ def _data_said(jobs: Jobs) -> str:
 def _memory(memory: Memory, subject: Subject, jobs: Jobs) -> Memory:
     """Weights, gradients, optimizer state and activations of each run; other tensors once."""
     many = float(jobs.count)
-    owned = {
-        name: getattr(memory, name).scaled(many)
-        for name in ("parameters", "gradients", "optimizer", "activations")
-    }
     batches = (many - 1) * subject.batch_bytes if jobs.own_data else 0.0
-    return replace(memory, **owned).more("other", Interval.exact(batches))
+    owned = memory.with_weights(many).with_activations(Interval.exact(many))
+    return owned.more("other", Interval.exact(batches))
 
 
 def _at_once_said(subject: Subject, jobs: int, fused_ms: float) -> str:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
 from skyline.errors import UsageError
 from skyline.graph.graph import scale
 from skyline.graph.selection import select
@@ -34,8 +32,9 @@ from skyline.whatif.cost.optimizer_step import (
     update_of,
 )
 from skyline.whatif.cost.streaming import relieved
+from skyline.whatif.memory import MemoryChange
 from skyline.whatif.number_formats import gpu
-from skyline.whatif.subject import NEEDS_PROFILE, MemoryChange
+from skyline.whatif.subject import NEEDS_PROFILE
 
 HAS_FOREACH = frozenset({
     "Adam", "AdamW", "SGD", "Adagrad", "RMSprop", "Adadelta", "NAdam", "RAdam", "Adamax", "Rprop", "ASGD",
@@ -115,24 +114,12 @@ def temporary_bytes(chosen: tuple[OptimizerFact, ...]) -> float:
 
 
 def step_memory(baseline: Subject, temporary: float) -> MemoryChange | None:
-    """The change of the peak if optimizer steps take ``temporary`` bytes of temporary memory; None without one."""
-    levels = baseline.levels
-    if levels is None or any(update_of(fact) is None for fact in baseline.script.optimizers if not temporary):
+    """The change of memory if optimizer steps take ``temporary`` bytes of temporary memory; None if that is unknown."""
+    if baseline.levels is None or any(
+        update_of(fact) is None for fact in baseline.script.optimizers if not temporary
+    ):
         return None
-    # The memory level without a step's temporary memory, at the moments when a step is running.
-    without = levels.live - levels.stepping
-    under_way = without[levels.stepping > 0]
-    in_step = (
-        float(under_way.max(initial=0.0)) if len(under_way) else float(baseline.script.memory.total_bytes)
-    )
-    now, rest = float(levels.live.max()), float(without.max())
-    then = max(rest, in_step + temporary)
-    change = then - now
-    if abs(change) < 1.0:
-        return None
-    if change > 0:
-        return lambda memory: memory.more("other", Interval.exact(change))
-    return lambda memory: memory.less("other", Interval.exact(min(-change, float(np.max(levels.stepping)))))
+    return lambda memory: memory.changed(lambda levels: levels.with_step(temporary))
 
 
 _FUSED_ON_CPU_SINCE = (2, 4)
@@ -239,9 +226,9 @@ class FusedOptimizer(UsualWhatIf):
 def _parameters_left(scenario: Scenario, baseline: Subject) -> float:
     """The ratio of parameters after earlier changes to now: lower with smaller layers, higher with fused runs."""
     now, then = baseline.memory, scenario.memory
-    if now is None or then is None or now.parameters.value <= 0:
+    if now is None or then is None or now.parameters <= 0:
         return 1.0
-    return then.parameters.value / now.parameters.value
+    return then.parameters / now.parameters
 
 
 def _on_gpu(scenario: Scenario, baseline: Subject, *, all_at_once: bool) -> Scenario:
@@ -261,7 +248,7 @@ def _on_gpu(scenario: Scenario, baseline: Subject, *, all_at_once: bool) -> Scen
     if all_at_once:
         calls = tuple(stays + (1 - stays) * part for part in CALLS_ON_GPU)
         traffic = (1 + more_bytes(chosen) / (moved or 1),) * 3
-        temporary = temporary_bytes(chosen)
+        temporary = _parameters_left(scenario, baseline) * temporary_bytes(chosen)
     else:
         less = sum(
             moved_bytes(fact) * (1 - update.fused_bytes / update.unfused_bytes)
@@ -313,7 +300,7 @@ def _all_at_once(scenario: Scenario, baseline: Subject) -> Scenario:
             "the operators move the same bytes; only their calls become fewer",
             "intermediate results of all tensors are held together for a moment",
         ),
-        memory=step_memory(baseline, temporary_bytes(chosen)),
+        memory=step_memory(baseline, _parameters_left(scenario, baseline) * temporary_bytes(chosen)),
     )
 
 

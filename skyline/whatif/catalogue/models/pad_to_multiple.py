@@ -12,8 +12,8 @@ from skyline.lazy_dataclass import dataclass
 from skyline.trace.record import Phase
 from skyline.whatif.base import Applicability, Scenario, Semantics, Subject, UsualWhatIf
 from skyline.whatif.catalogue.models.alignment import Odd, element_bytes, odd_layers
+from skyline.whatif.memory import Memory
 from skyline.whatif.question import whole_number
-from skyline.whatif.subject import Memory
 
 _VALUES = (8, 64, 128)
 _PRODUCTS = (WorkClass.MATMUL, WorkClass.CONVOLUTION)

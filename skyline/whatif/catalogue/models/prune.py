@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cached_property
 from math import sqrt
 
@@ -32,9 +31,10 @@ from skyline.whatif.catalogue.models.pruned_sizes import (
 )
 from skyline.whatif.constant import Constant
 from skyline.whatif.cost.thread_scaling import CALL_US
+from skyline.whatif.memory import Memory
 from skyline.whatif.number_formats import Factors, gpu
 from skyline.whatif.predicted_kernels import PredictedKernels
-from skyline.whatif.subject import Memory, product, shapes
+from skyline.whatif.subject import shapes
 
 _VALUES = ("0.1", "0.3", "0.5")
 _DEFAULT = "0.3"
@@ -89,13 +89,7 @@ class Prune(UsualWhatIf):
 
         def smaller(memory: Memory) -> Memory:
             kept = Interval(activations, min(activations, 1 - cut.ratio), (1 + activations) / 2)
-            return replace(
-                memory,
-                parameters=memory.parameters.scaled(share),
-                gradients=memory.gradients.scaled(share),
-                optimizer=memory.optimizer.scaled(share),
-                activations=product(memory.activations, kept),
-            )
+            return memory.with_weights(share).with_activations(kept)
 
         return scenario.between(
             subject,

@@ -13,8 +13,9 @@ from skyline.whatif.base import Applicability, Scenario, Subject, UsualWhatIf
 from skyline.whatif.catalogue.models.attention import AttentionCall, Site, written_out
 from skyline.whatif.constant import EXAMPLES, XEON, Constant
 from skyline.whatif.cost.thread_scaling import PLAIN_PART, attention_part, gained, threads_of
+from skyline.whatif.memory import Memory
 from skyline.whatif.number_formats import gpu
-from skyline.whatif.subject import NEEDS_PROFILE, Memory
+from skyline.whatif.subject import NEEDS_PROFILE
 
 _BACKWARD = Constant(
     2.5, 2.3, 2.7,

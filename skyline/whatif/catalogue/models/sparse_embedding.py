@@ -9,7 +9,6 @@ from skyline.graph.column import Indices
 from skyline.graph.graph import Graph, scale
 from skyline.graph.selection import select
 from skyline.graph.task import ALL_BUT_LOADING
-from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.trace.facts import OptimizerFact
 from skyline.trace.record import Phase
@@ -28,7 +27,7 @@ from skyline.whatif.cost.embedding_rows import (
 )
 from skyline.whatif.cost.optimizer_step import update_of
 from skyline.whatif.cost.streaming import relieved
-from skyline.whatif.subject import Memory
+from skyline.whatif.memory import Memory
 
 _GRADIENT_BYTES = 4
 
@@ -92,7 +91,7 @@ class SparseEmbedding(UsualWhatIf):
                 f"at most {touched:,.0f} of {rows:,} rows are touched: one for each index, if no index repeats",
                 "the optimizer has no weight decay, which moves rows that the batch does not touch",
             ),
-            memory=lambda memory: _memory(memory, subject, saved),
+            memory=lambda memory: _memory(memory, saved),
         )
 
 
@@ -105,17 +104,9 @@ def sparse_work(baseline: Subject, graph: Graph, larger: float) -> Indices:
     return np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
 
 
-def _memory(memory: Memory, baseline: Subject, saved: float) -> Memory:
+def _memory(memory: Memory, saved: float) -> Memory:
     """The memory without the dense gradients, and without the temporary memory of a step over whole tables."""
-    levels = baseline.levels
-    if levels is None:
-        return memory.less("gradients", Interval.exact(saved))
-    moment = int(levels.live.argmax())
-    dense = np.minimum(levels.gradients, saved)
-    then = float((levels.live - dense - levels.stepping).max())
-    less = float(levels.live[moment]) - then
-    gradients = min(less, float(dense[moment]))
-    return memory.less("gradients", Interval.exact(gradients)).less("other", Interval.exact(less - gradients))
+    return memory.changed(lambda levels: levels.without_gradients(saved).with_step(0.0))
 
 
 def _why_not_sparse(baseline: Subject) -> str:

@@ -39,6 +39,8 @@ from skyline.whatif.catalogue.numerics.casts import (
 )
 from skyline.whatif.catalogue.numerics.cpu_narrowing import EMULATED_CPU, emulated, narrowed_on_cpu
 from skyline.whatif.catalogue.numerics.gpu_narrowing import narrowed_on_gpu
+from skyline.whatif.constant import Constant
+from skyline.whatif.memory import Memory, activations_for
 from skyline.whatif.number_formats import (
     BFLOAT16,
     FIRST_WITH_BFLOAT16,
@@ -49,7 +51,7 @@ from skyline.whatif.number_formats import (
     gpu,
 )
 from skyline.whatif.recording import computes_in_16_bits
-from skyline.whatif.subject import Memory, shapes
+from skyline.whatif.subject import shapes
 
 _FORMATS = {"bf16": BFLOAT16, "fp16": FLOAT16}
 _KEEP_WIDE_ON_CPU = re.compile(r"layer_norm|group_norm|rms_norm")
@@ -57,8 +59,9 @@ _KEEP_WIDE_ON_CPU = re.compile(r"layer_norm|group_norm|rms_norm")
 _UNSCALE_BYTES = 8
 """Bytes per gradient: it is read, multiplied and written back in float32, and checked for infinities on the way."""
 _UNSCALE_US = 10.0
-_TRIED_WITHIN = 0.02
-"""Relative uncertainty of the activations of iterations that were tried: iterations differ a little."""
+_TRIED_WITHIN = Constant.at(
+    0.02, "an assumption: activations differ this much between iterations, as batches do"
+)
 _EMULATES = f"this CPU emulates bf16: products take about {EMULATED_CPU.value:g} times as long"
 
 
@@ -105,11 +108,10 @@ class Amp(UsualWhatIf):
         else:
             ends = narrowed_on_cpu(subject, graph, _FORMATS[value], scenario.pass_factor(subject))
         likely, least, most = ends
-        added = _tried_memory(subject, scenario.graph, _FORMATS[value])
-        if added is None:
+        kept = _tried_factor(subject, _FORMATS[value])
+        copies = Interval.exact(0.0)
+        if kept is None:
             kept, copies = _kept_factor(subject, scenario.graph), _weight_copies(subject, scenario.graph)
-        else:
-            kept, copies = added
         changed = replace(scenario, product_format=_FORMATS[value])
         provenance, assumptions = _assumptions(subject, value)
         return changed.between(
@@ -130,34 +132,21 @@ def _tried_spread(subject: Subject, target: str) -> float:
 
 
 def _changed(memory: Memory, kept: Interval, copies: Interval) -> Memory:
-    """The memory with smaller activations, and with 16-bit copies of weights until the forward pass ends.
-
-    If no activations are alive at the peak, neither are copies.
-    """
-    if memory.activations.value <= 0:
-        return memory
-    all_weights = memory.parameters.value / 2
+    """The memory with smaller activations, and with 16-bit copies of weights until the forward pass ends."""
+    all_weights = memory.parameters / 2
     copies = Interval(*(min(end, all_weights) for end in copies.ends))
     return memory.with_activations(kept).more("activations", copies)
 
 
-def _tried_memory(subject: Subject, graph: Graph, number_format: str) -> tuple[Interval, Interval] | None:
-    """The factor on activations and the bytes of copied weights that give the peak of the iterations that were tried.
-
-    None if no peak was recorded, or no activations are alive at the peak.
-    """
+def _tried_factor(subject: Subject, number_format: str) -> Interval | None:
+    """The factor on the activations that gives the peak of the iterations that were tried; None without that peak."""
     tried = Choices(number_format=number_format)
     trials = () if subject.profile is None else subject.profile.trials
     peak = next((one.peak_bytes for one in trials if one.choices == tried), None)
-    activations = float(subject.peak.activations)
-    if peak is None or activations <= 0:
+    if peak is None or subject.memory is None:
         return None
-    left = max(0.0, activations + peak - subject.peak.total)
-    copies = min(_weight_copies(subject, graph).value, left)
-    factor = (left - copies) / activations
-    return Interval(factor, (1 - _TRIED_WITHIN) * factor, (1 + _TRIED_WITHIN) * factor), Interval.exact(
-        copies
-    )
+    factor = activations_for(subject.memory.levels, peak, usual=0.5)
+    return Interval(factor, (1 - _TRIED_WITHIN.value) * factor, (1 + _TRIED_WITHIN.value) * factor)
 
 
 def _kept_factor(subject: Subject, graph: Graph) -> Interval:
@@ -244,7 +233,7 @@ def _unscale_us(subject: Subject) -> float:
     spec, memory = gpu(subject), subject.memory
     if spec is None or memory is None:
         return _UNSCALE_US
-    return max(_UNSCALE_US, memory.parameters.value / 4 * _UNSCALE_BYTES / (spec.bandwidth_gb_s * 1e3))
+    return max(_UNSCALE_US, memory.parameters / 4 * _UNSCALE_BYTES / (spec.bandwidth_gb_s * 1e3))
 
 
 def _assumptions(subject: Subject, value: str) -> tuple[Provenance, tuple[str, ...]]:

@@ -20,7 +20,7 @@ from skyline.whatif.cost.worker_exchange import (
     gradients_of,
     link_task,
 )
-from skyline.whatif.subject import Memory
+from skyline.whatif.memory import Memory
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,15 +14,15 @@ from skyline.graph.selection import select
 from skyline.graph.task import Task, TaskKind, WorkClass
 from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
-from skyline.memory.recomputation import RecordedLevels
+from skyline.memory.levels import RecordedLevels
 from skyline.trace.record import Phase
 from skyline.units import format_share
 from skyline.whatif.base import Applicability, Provenance, Scenario, Semantics, Stage, Subject, UsualWhatIf
 from skyline.whatif.catalogue.models.batched_operators import kernel_factors
 from skyline.whatif.constant import Constant
+from skyline.whatif.memory import Memory
 from skyline.whatif.number_formats import gpu_bytes_per_us
 from skyline.whatif.question import number
-from skyline.whatif.subject import Memory, product
 
 _WAVES = Constant.at(2.0, "Wavelet trains with two waves under data parallelism")
 _DRIFT = Constant.at(0.1, "an assumption: the waves keep their distance to a tenth of an iteration")
@@ -118,7 +118,7 @@ class TickTock(UsualWhatIf):
                 "kernels of the waves run together where units are idle (predicted for twice the work), or take turns",
                 "after its update, a wave averages its weights with the older weights of the other wave",
             ),
-            memory=lambda memory: _both(memory, subject, both.scaled(1 / one)),
+            memory=lambda memory: _both(memory, both.scaled(1 / one)),
             provenance=Provenance.ASSUMED,
         )
         return replace(changed, samples_factor=changed.samples_factor * _WAVES.value)
@@ -141,23 +141,11 @@ def _shared(subject: Subject, graph: Graph, kernels: Indices, longer: Times, cop
     return insert(beside, insertions)
 
 
-def _both(memory: Memory, subject: Subject, ratio: Interval) -> Memory:
+def _both(memory: Memory, ratio: Interval) -> Memory:
     """The memory of both models; ``ratio``, the ratio of both waves' peak to one's, determines the activations."""
-    peak = subject.peak
-    held = peak.activations
-    standing = peak.total - held
-
-    def factor(of: float) -> float:
-        return (
-            min(_WAVES.value, max(0.0, (of * peak.total - _WAVES.value * standing) / held)) if held else 1.0
-        )
-
-    kept = Interval(factor(ratio.value), factor(ratio.low), factor(ratio.high))
-    owned = {
-        name: getattr(memory, name).scaled(_WAVES.value)
-        for name in ("parameters", "gradients", "optimizer", "other")
-    }
-    return replace(memory, activations=product(memory.activations, kept), **owned)
+    one = memory.levels.peak().peak_bytes
+    twice = memory.with_weights(_WAVES.value).with_activations(Interval.exact(_WAVES.value))
+    return twice.to_peak(ratio.scaled(one), 0.0, _WAVES.value)
 
 
 WHATIF = TickTock()
