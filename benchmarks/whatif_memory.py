@@ -112,7 +112,7 @@ def _row(
     if not measured:
         return None
     row = MemoryRow(
-        name, tuple(map(str, question.choices)), answer.provenance, float(analysis.baseline.peak.total), bases,
+        name, tuple(map(str, question.all_choices)), answer.provenance, float(analysis.baseline.peak.total), bases,
         *(answer.peak_bytes.value, answer.peak_bytes.low, answer.peak_bytes.high), measured,
     )  # fmt: skip
     print(

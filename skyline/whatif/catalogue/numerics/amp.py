@@ -108,10 +108,10 @@ class Amp(UsualWhatIf):
         else:
             ends = narrowed_on_cpu(subject, graph, _FORMATS[value], scenario.pass_factor(subject))
         likely, least, most = ends
-        kept = _tried_factor(subject, _FORMATS[value])
-        copies = Interval.exact(0.0)
-        if kept is None:
-            kept, copies = _kept_factor(subject, scenario.graph), _weight_copies(subject, scenario.graph)
+        kept, copies = _kept_factor(subject, scenario.graph), _weight_copies(subject, scenario.graph)
+        tried = _tried_factor(subject, _FORMATS[value], kept.value, copies.value)
+        if tried is not None:
+            kept, copies = tried, Interval.exact(0.0)
         changed = replace(scenario, product_format=_FORMATS[value])
         provenance, assumptions = _assumptions(subject, value)
         return changed.between(
@@ -138,14 +138,18 @@ def _changed(memory: Memory, kept: Interval, copies: Interval) -> Memory:
     return memory.with_activations(kept).more("activations", copies)
 
 
-def _tried_factor(subject: Subject, number_format: str) -> Interval | None:
-    """The factor on the activations that gives the peak of the iterations that were tried; None without that peak."""
+def _tried_factor(subject: Subject, number_format: str, kept: float, copies: float) -> Interval | None:
+    """The factor on the activations that gives the peak of the iterations that were tried; None without that peak.
+
+    If that peak is outside the passes, the factor is at most that of the model, with ``copies`` bytes of weights.
+    """
     tried = Choices(number_format=number_format)
     trials = () if subject.profile is None else subject.profile.trials
     peak = next((one.peak_bytes for one in trials if one.choices == tried), None)
     if peak is None or subject.memory is None:
         return None
-    factor = activations_for(subject.memory.levels, peak, usual=0.5)
+    levels = subject.memory.levels
+    factor = activations_for(levels, peak, usual=kept + copies / max(1.0, levels.most_activations))
     return Interval(factor, (1 - _TRIED_WITHIN.value) * factor, (1 + _TRIED_WITHIN.value) * factor)
 
 
