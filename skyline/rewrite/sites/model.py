@@ -9,9 +9,10 @@ from skyline.errors import RewriteRefused
 from skyline.lazy_dataclass import dataclass
 from skyline.rewrite.blocks import preceding, statement_of
 from skyline.rewrite.context import RewriteContext, refusal
-from skyline.rewrite.sites.iteration import Framework
+from skyline.rewrite.sites.iteration import ROUTE, Framework
 from skyline.rewrite.sites.passes import optimizer_calls
 from skyline.source.arguments import call_sites, is_method, passed, position_of
+from skyline.source.origin import ClassFound, Frame
 from skyline.source.program import Module
 from skyline.source.resolver import evaluation_of
 from skyline.source.scope import BindingKind
@@ -57,10 +58,22 @@ def models(context: RewriteContext) -> tuple[ModelSite, ...]:
             raise refusal(message, module, call)
         for where, owner, at in owners:
             site = _complete(context, where, owner, at, 0)
+            if _is_plain_object(context, site):
+                message = f"`{site.text}` is an object of a plain class that holds the model"
+                raise refusal(message, site.module, site.statement)
             sites[site.module.path, site.text, site.statement.lineno] = site
     if not sites:
         raise RewriteRefused("No optimizer was found", file=context.profile.script)
     return tuple(sites.values())
+
+
+def _is_plain_object(context: RewriteContext, site: ModelSite) -> bool:
+    """True if the object is made by a class of the program without bases, which is no model of PyTorch."""
+    made = site.value
+    if not isinstance(made, ast.Call):
+        return False
+    found = context.resolver.meant(made.func, Frame(site.module, site.module.scope(made)), ROUTE)
+    return any(isinstance(each, ClassFound) and not each.node.bases for each in found)
 
 
 def fitted(context: RewriteContext, owner: Framework) -> tuple[Module, ast.Call]:

@@ -49,9 +49,11 @@ REWRITTEN = {
         ),
     ),
     "a class with a compile of its own": (
-        "import torch\nclass Net:\n    def compile(self): pass\nmodel = Net()\n" + OPTIMIZER + LOOP,
+        "import torch\nclass Net(torch.nn.Module):\n    def compile(self): pass\nmodel = Net()\n"
+        + OPTIMIZER
+        + LOOP,
         (
-            "import torch\nclass Net:\n    def compile(self): pass\nmodel = Net()\nmodel = torch.compile(model)\n"
+            "import torch\nclass Net(torch.nn.Module):\n    def compile(self): pass\nmodel = Net()\nmodel = torch.compile(model)\n"
             + OPTIMIZER
             + LOOP
         ),
@@ -90,6 +92,12 @@ REFUSED = {
     "past the call": (
         HEAD + OPTIMIZER + LOOP.replace("model(x)", "model.forward(x)"),
         "bypasses the compiled model",
+    ),
+    "a plain object that holds the model": (
+        "import torch\nclass Job:\n    def __init__(self):\n        self.net = Net()\nmodel = Job()\n"
+        + OPTIMIZER.replace("model.", "model.net.")
+        + LOOP,
+        "`model` is an object of a plain class that holds the model",
     ),
     "two models": (
         "import torch\na = A()\nb = B()\nopt_a = torch.optim.SGD(a.parameters(), 1)\n"
