@@ -98,57 +98,57 @@ def peak(request: CaptureRequest) -> int | None:
         return run.peak_bytes
 
 
-def _row(
-    analysis: Analysis, name: str, request: CaptureRequest, question: Question, bases: tuple[int, int]
-) -> MemoryRow | None:
+def _predicted(
+    analysis: Analysis, name: str, question: Question, bases: tuple[int, int], measured: int
+) -> MemoryRow:
+    """The row of a change whose peak was measured."""
     answer = estimate(analysis, question)
     assert answer.peak_bytes is not None
-    changed = change(analysis, question, analysis.profile.arguments)
+    said, low, high = answer.peak_bytes.ends
+    profiled = float(analysis.baseline.peak.total)
+    names = tuple(map(str, question.all_choices))
+    return MemoryRow(name, names, answer.provenance, profiled, bases, said, low, high, measured)
+
+
+def _measured(analysis: Analysis, request: CaptureRequest, question: Question) -> int | None:
+    """The peak of the changed script; None if it does not run, or ends too soon."""
     try:
-        measured = peak(changed.over(request))
+        return peak(change(analysis, question, analysis.profile.arguments).over(request))
     except SkylineError as failed:
-        print(f"  {question}: did not run: {failed.message}", file=sys.stderr)
+        words = " ".join(map(str, question.all_choices))
+        print(f"  {words}: did not run: {failed.message}", file=sys.stderr)
         return None
-    if not measured:
-        return None
-    row = MemoryRow(
-        name, tuple(map(str, question.all_choices)), answer.provenance, float(analysis.baseline.peak.total), bases,
-        *(answer.peak_bytes.value, answer.peak_bytes.low, answer.peak_bytes.high), measured,
-    )  # fmt: skip
-    print(
-        f"  {' '.join(row.names)}: {row.error:+.1%} of {measured / 1e6:.1f} MB", file=sys.stderr, flush=True
-    )
-    return row
 
 
 def own(subject: WhatIfScript, options: argparse.Namespace) -> list[MemoryRow]:
-    """The rows of a script that runs unchanged."""
+    """The rows of a script that runs unchanged. Kept peaks are not measured again, but all are predicted anew."""
     kept = KeptRows(options.keep, subject.name, MemoryRow)
     with tempfile.TemporaryDirectory() as folder:
         request = replace(subject.request(options.folder or Path(folder)), budget_s=options.budget)
         try:
-            profile = kept.profile(lambda: capture(request, progress=lambda _: None))
-            analysis = analyse(profile)
+            analysis = analyse(kept.profile(lambda: capture(request, progress=lambda _: None)))
             asked = {" ".join(map(str, choices)): choices for choices in questions(analysis)}
             if options.only:
-                asked = {
-                    words: choices
-                    for words, choices in asked.items()
-                    if {*options.only} & {one.name for one in choices}
-                }
+                names = {*options.only}
+                asked = {words: one for words, one in asked.items() if names & {each.name for each in one}}
             asked = sampled(subject.name, asked, options.sample)
-            first, second = peak(request), peak(request)
+            left = [words for words in asked if not kept.measured(words)]
+            print(
+                f"{subject.name}: {len(left)} of {len(asked)} changes to measure", file=sys.stderr, flush=True
+            )
+            bases = (peak(request) or 0, peak(request) or 0) if left else (0, 0)
         except SkylineError as failed:
             print(f"{subject.name}: {failed.message}", file=sys.stderr)
             return []
-        if not first or not second:
-            return []
-        print(f"{subject.name}: {len(asked)} changes", file=sys.stderr, flush=True)
-        rows = [
-            _row(analysis, subject.name, request, Question.of(choices), (first, second))
-            for choices in asked.values()
+        for words in left if all(bases) else ():
+            question = Question.of(asked[words])
+            found = _measured(analysis, request, question)
+            kept.put({words: _predicted(analysis, subject.name, question, bases, found) if found else None})
+        rows = {words: row for words in asked for row in kept.among([words])}
+        return [
+            _predicted(analysis, subject.name, Question.of(asked[words]), row.bases, row.measured)
+            for words, row in rows.items()
         ]
-        return [row for row in rows if row is not None]
 
 
 def _figures(title: str, rows: Sequence[MemoryRow]) -> list[str]:
@@ -235,7 +235,7 @@ def main() -> int:
     parser.add_argument("--scratch", type=Path, default=Path(tempfile.gettempdir(), "skyline-corpus"))
     parser.add_argument("--mirror", type=Path, help="a folder of bare clones")
     parser.add_argument("--folder", type=Path, help="where the scripts run (default: a new folder)")
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="leave the profiles there")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="leave profiles and measured peaks there")
     parser.add_argument("--rows", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--rounds", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--at-once", type=int, default=0, help=argparse.SUPPRESS)

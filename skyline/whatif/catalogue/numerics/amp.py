@@ -109,7 +109,8 @@ class Amp(UsualWhatIf):
             ends = narrowed_on_cpu(subject, graph, _FORMATS[value], scenario.pass_factor(subject))
         likely, least, most = ends
         kept, copies = _kept_factor(subject, scenario.graph), _weight_copies(subject, scenario.graph)
-        tried = _tried_factor(subject, _FORMATS[value], kept.value, copies.value)
+        compiled = "compile" in scenario.choices
+        tried = _tried_factor(subject, _FORMATS[value], kept.value, copies.value, compiled=compiled)
         if tried is not None:
             kept, copies = tried, Interval.exact(0.0)
         changed = replace(scenario, product_format=_FORMATS[value])
@@ -138,10 +139,13 @@ def _changed(memory: Memory, kept: Interval, copies: Interval) -> Memory:
     return memory.with_activations(kept).more("activations", copies)
 
 
-def _tried_factor(subject: Subject, number_format: str, kept: float, copies: float) -> Interval | None:
+def _tried_factor(
+    subject: Subject, number_format: str, kept: float, copies: float, *, compiled: bool
+) -> Interval | None:
     """The factor on the activations that gives the peak of the iterations that were tried; None without that peak.
 
     If that peak is outside the passes, the factor is at most that of the model, with ``copies`` bytes of weights.
+    Compiled code does not keep all copies that autocast makes: its factor is between that of the model and this one.
     """
     tried = Choices(number_format=number_format)
     trials = () if subject.profile is None else subject.profile.trials
@@ -149,7 +153,10 @@ def _tried_factor(subject: Subject, number_format: str, kept: float, copies: flo
     if peak is None or subject.memory is None:
         return None
     levels = subject.memory.levels
-    factor = activations_for(levels, peak, usual=kept + copies / max(1.0, levels.most_activations))
+    modelled = kept + copies / max(1.0, levels.most_activations)
+    factor = activations_for(levels, peak, modelled)
+    if compiled:
+        return Interval((modelled + factor) / 2, *sorted((modelled, factor)))
     return Interval(factor, (1 - _TRIED_WITHIN.value) * factor, (1 + _TRIED_WITHIN.value) * factor)
 
 
