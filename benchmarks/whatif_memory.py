@@ -81,7 +81,7 @@ class MemoryRow:
 
     @property
     def without(self) -> float:
-        """The same of the prediction that nothing changes."""
+        """The error of the prediction that nothing changes."""
         return self.profiled / self.measured - 1
 
     @property
@@ -121,7 +121,7 @@ def _measured(analysis: Analysis, request: CaptureRequest, question: Question) -
 
 
 def own(subject: WhatIfScript, options: argparse.Namespace) -> list[MemoryRow]:
-    """The rows of a script that runs unchanged. Kept peaks are not measured again, but all are predicted anew."""
+    """The rows of a script that runs unchanged. Kept peaks are not measured again, but all are predicted again."""
     kept = KeptRows(options.keep, subject.name, MemoryRow)
     with tempfile.TemporaryDirectory() as folder:
         request = replace(subject.request(options.folder or Path(folder)), budget_s=options.budget)
