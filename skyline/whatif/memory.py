@@ -106,10 +106,10 @@ MemoryChange = Callable[[Memory], Memory]
 def activations_for(levels: RecordedLevels, peak_bytes: float, usual: float) -> float:
     """The factor on the activations that gives this peak.
 
-    If the peak is that of a moment without activations, every smaller factor gives it, too: then the result is at most
-    ``usual``. It is 0 if the peak is lower even without activations.
+    If a moment without activations has this peak, or a higher one, every smaller factor gives it, too: then the result
+    is at most ``usual``.
     """
-    held = levels.activations > 0
+    held = levels.activations >= 1
     if not held.any():
         return usual
     rest = levels.live - levels.activations

@@ -53,9 +53,8 @@ REWRITTEN = {
         + OPTIMIZER
         + LOOP,
         (
-            "import torch\nclass Net(torch.nn.Module):\n    def compile(self): pass\nmodel = Net()\nmodel = torch.compile(model)\n"
-            + OPTIMIZER
-            + LOOP
+            "import torch\nclass Net(torch.nn.Module):\n    def compile(self): pass\nmodel = Net()\n"
+            "model = torch.compile(model)\n" + OPTIMIZER + LOOP
         ),
     ),
     "compiled already": (HEAD + "model.compile()\n" + OPTIMIZER + LOOP,) * 2,
