@@ -9,6 +9,9 @@ from typing import Literal
 from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
 
+MOST_PROCESSES = 512
+"""Largest number of processes that a run may have."""
+
 
 @dataclass(frozen=True, slots=True)
 class CaptureRequest:
@@ -45,7 +48,7 @@ class CaptureRequest:
     timeout_s: float = 180.0
     memory_limit_bytes: int | None = None
     scratch_limit_bytes: int | None = None
-    process_limit: int = 512
+    process_limit: int = MOST_PROCESSES
     side_effects: Literal["redirect", "allow"] = "redirect"
     module: str = ""
     evaluation: Literal["run", "replay"] = "replay"

@@ -255,8 +255,12 @@ def request_of(
             "--memory limits the memory of a predicted GPU, and --gpu is missing",
             hint=f"Add it: skyline profile --gpu h100 --memory 24GB {script}",
         )
-    from skyline.capture.request import CaptureRequest
+    from skyline.capture.request import MOST_PROCESSES, CaptureRequest
 
+    if options.ranks > MOST_PROCESSES:
+        raise UsageError(
+            f"{options.ranks} ranks are too many for one machine", hint=f"Start at most {MOST_PROCESSES}."
+        )
     given = {
         "steps": options.steps,
         "warmup": options.warmup,

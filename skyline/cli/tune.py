@@ -20,6 +20,7 @@ from skyline.cli.streams import deliver, say, tell, write_whole
 from skyline.cli.subject import require_script, saved_profile, subject_of
 from skyline.cli.verify import run_request
 from skyline.errors import ExitCode, RewriteRefused
+from skyline.units import plural
 
 if TYPE_CHECKING:
     from skyline.analysis.analyse import Analysis
@@ -156,7 +157,11 @@ def _tune(
     kept = KeptTrials.of(subject.profile.id, subject.path, resume=options.resume)
     if options.resume:
         count = len(kept.state.trials)
-        words = f"continues from {count} trials" if count else "no trials of this profile to continue from"
+        words = (
+            f"continues from {plural(count, 'trial')}"
+            if count
+            else "no trials of this profile to continue from"
+        )
         say(f"skyline: {words}", quiet=options.quiet)
     with ExitStack() as stack:
         stack.enter_context(terminable())

@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from skyline.errors import RewriteRefused, SkylineError
+from skyline.errors import RewriteRefused, SkylineError, UsageError
 from skyline.lazy_dataclass import dataclass
 from skyline.source.line_map import line_map
 from skyline.source.program import Module, Program
@@ -322,6 +322,8 @@ def check_switched_on(name: str, value: str) -> None:
 
 def whole_number(name: str, value: str, least: int = 1) -> int:
     """The number in the value of a change; refused if it is no number, or too small."""
+    if not value:
+        raise UsageError(f"{name} needs a value", hint=f"Give a whole number from {least}.")
     try:
         number = int(value)
     except ValueError:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
-from skyline.errors import RewriteRefused, SkylineError
+from skyline.errors import RewriteRefused, SkylineError, UsageError
 from skyline.lazy_dataclass import dataclass
 from skyline.rewrite.context import ReadText, RewriteContext
 from skyline.rewrite.registry import entries, entry_named
@@ -67,15 +67,23 @@ def plan(analysis: Analysed, question: Question, read: ReadText) -> RewritePlan:
         # The code gets exactly the value that was predicted.
         return whatifs()[name].detect(analysis.baseline).default if name in whatifs() else ""
 
-    return carry_out(RewriteContext(analysis.profile, read), asked, default)
+    def without_value(name: str) -> str:
+        found = whatifs()[name].detect(analysis.baseline) if name in whatifs() else None
+        return "" if found is None or found.applicable else found.reason
+
+    return carry_out(RewriteContext(analysis.profile, read), asked, default, without_value)
 
 
 def carry_out(
     context: RewriteContext,
     asked: Sequence[tuple[str, str]],
     default: Callable[[str], str] = lambda name: "",
+    without_value: Callable[[str], str] = lambda name: "",
 ) -> RewritePlan:
-    """The edits for changes by name and value, see ``plan``; ``default`` gives a missing value."""
+    """The edits for changes by name and value, see ``plan``; ``default`` gives a missing value.
+
+    ``without_value`` gives the reason why there is no default value, or an empty text.
+    """
     order = {name: index for index, name in enumerate(entries())}
     refused: dict[int, Refused] = {}
     done: set[str] = set()
@@ -95,6 +103,10 @@ def carry_out(
             context = made
             done.add(name)
         except SkylineError as error:
+            needs_value = isinstance(error, UsageError) and not value
+            if needs_value and (reason := without_value(name)):
+                refused[index] = Refused(name, f"{reason[:1].upper()}{reason[1:]}.")
+                continue
             hint = f" {error.hint}" if error.hint else ""
             refused[index] = Refused(
                 name, f"{error.message.rstrip('.')}.{hint}", _snippet(error, name, value)

@@ -11,34 +11,45 @@ from skyline.source.text import last_name
 
 
 def holds(resolver: Resolver, node: ast.expr, frame: Frame, key: str, route: Route) -> bool | None:
-    """True or False for the presence of ``key``; None if some entries of the mapping are unknown."""
+    """True or False for the presence of ``key``; None if some entries of the mapping are unknown.
+
+    A key is present even if its value cannot be followed.
+    """
     found = resolver.follow(node, frame, route)
     if any(item(resolver, each, key, route) for each in found):
         return True
-    return False if found and all(_readable(resolver, each, route, 0) for each in found) else None
+    keys = [_keys(resolver, each, route, 0) for each in found]
+    known = [one for one in keys if one is not None]
+    if any(key in one for one in known):
+        return True
+    return False if found and len(known) == len(keys) else None
 
 
-def _readable(resolver: Resolver, found: object, route: Route, depth: int) -> bool:
+def _keys(resolver: Resolver, found: object, route: Route, depth: int) -> set[str] | None:
+    """The keys of a mapping; None if some are unknown."""
     if not isinstance(found, Value) or depth > 8:
-        return False
+        return None
     node, frame = found.node, found.frame
+    keys: set[str] = set()
     if isinstance(node, ast.Dict):
         spread = [value for name, value in zip(node.keys, node.values, strict=True) if name is None]
-        literal = all(name is None or isinstance(name, ast.Constant) for name in node.keys)
+        for name in node.keys:
+            if name is not None and not isinstance(name, ast.Constant):
+                return None
+            keys |= {str(name.value)} if name is not None else set()
     elif isinstance(node, ast.Call) and last_name(node.func) == "dict":
         spread = [*node.args, *(keyword.value for keyword in node.keywords if keyword.arg is None)]
-        literal = True
+        keys |= {keyword.arg for keyword in node.keywords if keyword.arg is not None}
     else:
-        return False
-    later = [
-        (value, where)
-        for call, where in updates(resolver, found, route)
-        for value in (*call.args, *(keyword.value for keyword in call.keywords if keyword.arg is None))
-    ]
-    parts = [*((value, frame) for value in spread), *later]
-    return literal and all(_all_readable(resolver, value, where, route, depth + 1) for value, where in parts)
-
-
-def _all_readable(resolver: Resolver, node: ast.expr, frame: Frame, route: Route, depth: int) -> bool:
-    found = resolver.follow(node, frame, route)
-    return bool(found) and all(_readable(resolver, each, route, depth) for each in found)
+        return None
+    parts = [(value, frame) for value in spread]
+    for call, where in updates(resolver, found, route):
+        keys |= {keyword.arg for keyword in call.keywords if keyword.arg is not None}
+        unpacked = [keyword.value for keyword in call.keywords if keyword.arg is None]
+        parts += [(value, where) for value in (*call.args, *unpacked)]
+    for value, where in parts:
+        behind = [_keys(resolver, each, route, depth + 1) for each in resolver.follow(value, where, route)]
+        if not behind or None in behind:
+            return None
+        keys |= {key for each in behind for key in each or ()}
+    return keys

@@ -215,7 +215,7 @@ def _figures(report: ProfileReport, *, predicted: bool) -> Iterator[Figure]:
         figure = _figure(f"Throughput{beside}", rate, report.throughput, tokens_words(report))
         yield replace(figure, unit=in_contents(report, figure.unit))
     else:
-        yield Figure("Throughput", "unknown", before="samples/s ", after=": no batch dimension was seen")
+        yield Figure("Throughput", "unknown", before="samples/s ", after=": the batch size is not known")
     memory = units.format_bytes_of(report.memory.peak_bytes.value, report.memory.capacity_bytes)
     used, of, capacity = memory.partition(" of ")
     number, _, unit = used.partition(" ")

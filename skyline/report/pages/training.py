@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import PurePath
+from shlex import quote
 
 from skyline import units
 from skyline.analysis.training_time import TrainingTime
@@ -171,7 +172,7 @@ def _checkpoints(report: TrainingReport) -> Section | None:
         f"A checkpoint{size} takes {save_s} s, measured {seen}{place}; it went to the folder for temporary files.",
         f"A failure every {hours:,.4g} hours ({saving.failures.source}; --mtbf HOURS for yours).",
         f"Recovery takes {saving.restart_s:.1f} s: {parts}. Queueing is not included.",
-        f"Write it: skyline apply {PurePath(report.script).name} checkpoint_every={saving.best}",
+        f"Write it: skyline apply {quote(PurePath(report.script).name)} checkpoint_every={saving.best}",
     )
     aside = "to saving, restarts and repeated work; not in the times above"
     return Section((TextTable(columns, tuple(rows)), *said(*told)), "Checkpoints", aside)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote
 
 from skyline.report.document import Block, Paragraph, said
 from skyline.report.place import place_of
@@ -18,7 +19,7 @@ def verdict_blocks(verdict: VerdictReport | None, script: str, base: Path | None
     yield Paragraph(f"{verdict.bound.removesuffix('.')}{where}.", "bold")
     yield Paragraph(verdict.advice, "bold")
     if verdict.choice and verdict.rewritten:
-        yield Paragraph(f"make it: skyline apply {script} {verdict.choice}", "dim", indent=3)
+        yield Paragraph(f"make it: skyline apply {quote(script)} {verdict.choice}", "dim", indent=3)
     elif verdict.obstacle:
         yield Paragraph(f"by hand: {verdict.obstacle}", "dim", indent=3)
     yield from said(verdict.caution, tone="yellow")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from shlex import quote
 
 from skyline import units
 from skyline.report.basis import (
@@ -138,7 +139,7 @@ def _little(estimates: Sequence[EstimateReport], script: str) -> list[Block]:
     named = ", ".join(f"{one.spec} {speedup_cell(one.speedup, one.speedup_range)}" for one in estimates)
     return [
         Paragraph(f"less than {LEAST_SHARE:.0%} faster: {named}".replace("%", " %"), "dim", "!"),
-        Paragraph(f"all figures: skyline whatif {script}", "dim", indent=2),
+        Paragraph(f"all figures: skyline whatif {quote(script)}", "dim", indent=2),
     ]
 
 
@@ -156,11 +157,11 @@ def _remarks(
             yield Paragraph(f"{one.spec}: {one.reason or 'does not apply'}", "dim", "!", fold=fold)
     else:
         yield Paragraph(f"do not apply here: {', '.join(one.name for one in refused)}", "dim", "!")
-        yield Paragraph(f"why not: skyline whatif {script} NAME", "dim", indent=2)
+        yield Paragraph(f"why not: skyline whatif {quote(script)} NAME", "dim", indent=2)
     if in_code:
         named = ", ".join(f"{one.name}={one.present}" for one in in_code)
         yield Paragraph(f"in the code already: {named}", "dim", "!")
-        yield Paragraph(f"remove one: skyline apply {script} --remove NAME", "dim", indent=2)
+        yield Paragraph(f"remove one: skyline apply {quote(script)} --remove NAME", "dim", indent=2)
     present = {one.semantics for one in applicable}
     if present:
         yield Paragraph(
@@ -270,7 +271,7 @@ def _detail(estimate: EstimateReport, names: tuple[str, ...], script: str, *, of
         blocks.append(Paragraph(estimate.reason or "does not apply", "yellow", indent=2))
     blocks += _conditions(estimate)
     if not of_trace:
-        made = next(iter(_made(estimate, f"skyline apply {script} {' '.join(names)}")))
+        made = next(iter(_made(estimate, f"skyline apply {quote(script)} {' '.join(names)}")))
         blocks.append(Paragraph(f"rewrite: {made}", "dim", indent=2))
     single = len(names) == 1
     return Section(tuple(blocks), names[0] if single else "together", estimate.title if single else "")
@@ -313,7 +314,7 @@ def best_section(best: BestReport, baseline: BaselineReport, script: str) -> Sec
     left_out = tuple(said(*(f"left out: {one}" for one in best.left_out)))
     found = best.estimate
     if found is None or not best.choices:
-        reason = best.reason or "no change has a predicted gain"
+        reason = best.reason or "no change is certain to gain: every range includes the present speed"
         return Section((*left_out, Paragraph(reason)), *heading)
     words, before = " ".join(best.choices), units.format_ms(baseline.iteration_ms.value)
     facts = (
@@ -326,7 +327,10 @@ def best_section(best: BestReport, baseline: BaselineReport, script: str) -> Sec
         blocks.append(Paragraph(f"the speed is {doubt}", "yellow", indent=2))
     blocks += _conditions(found)
     if found.rewrite == "available":
-        commands = (f"make it: skyline apply {script} {words}", f"check it: skyline verify {script} {words}")
+        commands = (
+            f"make it: skyline apply {quote(script)} {words}",
+            f"check it: skyline verify {quote(script)} {words}",
+        )
         blocks += said(*commands, indent=2)
     else:
         reason = f": {found.rewrite_reason}" if found.rewrite_reason else ""

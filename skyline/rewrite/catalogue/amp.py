@@ -131,8 +131,8 @@ def snippet(value: str) -> str:
     """The change in a loop that is written plainly."""
     if _VALUES.get(value.lower()) == "fp16":
         return (
-            'scaler = torch.amp.GradScaler("cuda")  # once, before the loop\n\n'
-            'with torch.autocast(device_type="cuda", dtype=torch.float16):\n'
+            "scaler = torch.amp.GradScaler(device.type)  # once, before the loop\n\n"
+            "with torch.autocast(device_type=inputs.device.type, dtype=torch.float16):\n"
             "    output = model(inputs)\n"
             "    loss = criterion(output, targets)\n"
             "scaler.scale(loss).backward()\n"
@@ -140,7 +140,7 @@ def snippet(value: str) -> str:
             "scaler.update()\n"
         )
     return (
-        'with torch.autocast(device_type="cuda", dtype=torch.bfloat16):\n'
+        "with torch.autocast(device_type=inputs.device.type, dtype=torch.bfloat16):\n"
         "    output = model(inputs)\n"
         "    loss = criterion(output, targets)\n"
         "loss.backward()\n"

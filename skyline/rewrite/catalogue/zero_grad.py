@@ -15,6 +15,8 @@ from skyline.source.program import Module
 from skyline.source.text import TextEdit, dotted, offsets_of, text_of, tokens_of
 
 NAME = "zero_grad"
+# Before the accumulation of gradients, which moves the call.
+ORDER = 25
 _GIVES_UP_SINCE = 2
 """The first major version of PyTorch whose ``zero_grad()`` sets gradients to None by default."""
 

@@ -321,7 +321,7 @@ def block_calls(context: RewriteContext, blocks: Blocks) -> BlockCalls:
     owner = facts.get(path)
     if owner is None or owner.class_line is None:
         what = f"`{owner.class_name}`" if owner is not None else "what holds the blocks"
-        message = f"The blocks are called in {what}, which is not the program's own code"
+        message = f"The blocks are in {what}, of which no `forward` in the program's own code ran"
         raise RewriteRefused(message, file=context.profile.script)
     module, line = context.place(owner.class_line)
     forward = _function_at(module, line)

@@ -114,6 +114,45 @@ def test_memory_of_a_step_with_a_closure_is_the_optimizers(script: Write, run: R
     assert Counter(of_weight) == {Phase.OPTIMIZER: 2, Phase.BACKWARD: 1}
 
 
+def test_operators_of_hooks_in_the_backward_pass_have_their_own_lines(script: Write, run: Run) -> None:
+    path = script(
+        """
+        import torch
+
+        class Twice(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x * 2
+
+            @staticmethod
+            def backward(ctx, gradient):
+                larger = gradient * 4.0
+                return larger / 2.0
+
+        def hook(gradient):
+            scaled = gradient * 3.0
+            return scaled / 3.0
+
+        model = torch.nn.Linear(512, 256)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        while True:
+            hidden = Twice.apply(model(torch.randn(64, 512)))
+            hidden.register_hook(hook)
+            optimizer.zero_grad()
+            hidden.square().mean().backward()
+            optimizer.step()
+        """
+    )
+    trace = run(path, **SHORT).trace
+    found = {
+        trace.lines[record.line].line
+        for record in trace.records
+        if record.phase is Phase.BACKWARD and record.name in ("aten::mul", "aten::div") and record.line >= 0
+    }
+    texts = ("gradient * 4.0", "larger / 2.0", "gradient * 3.0", "scaled / 3.0")
+    assert found >= {line_number(path, text) for text in texts}
+
+
 def test_hand_written_updates_after_several_backward_passes(script: Write, run: Run) -> None:
     path = script(
         """

@@ -53,6 +53,18 @@ def test_a_refused_part_leaves_the_others(workshop) -> None:
     assert "no rewrite" in planned.refused[1].reason
 
 
+def test_gradients_are_freed_and_accumulated(workshop) -> None:
+    loop = (
+        "import torch\nmodel = torch.nn.Linear(8, 4)\noptimizer = torch.optim.SGD(model.parameters(), lr=1)\n"
+        "for x, y in loader:\n    loss = torch.nn.functional.cross_entropy(model(x), y)\n"
+        "    optimizer.zero_grad(set_to_none=False)\n    loss.backward()\n    optimizer.step()\n"
+    )
+    shop = workshop(loop)
+    edited = shop.edited("grad_accumulation=2", "zero_grad")
+    assert "    optimizer.zero_grad()\n" in edited
+    assert "x.chunk(2)" in edited
+
+
 def test_one_literal_cannot_take_two_values(workshop) -> None:
     shop = workshop("N = 16\nloader = DataLoader(d, batch_size=N, num_workers=N)\n", loader_line=2)
     planned = shop.plan("num_workers=2", batch_size=64)

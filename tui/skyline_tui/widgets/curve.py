@@ -73,7 +73,8 @@ class Curve(RowList):
         best = max(*(point.throughput.value for point in points), *as_is.values(), 0.0) or 1.0
         top = max(best, *(min(point.throughput.high, _BEYOND * best) for point in points))
         usable = profile.memory.usable_bytes
-        numbers = {point.batch_size: _numbers(point, rates, sizes, usable) for point in points}
+        spreads = max(len(rates.spread(point.throughput)) for point in points)
+        numbers = {point.batch_size: _numbers(point, rates, sizes, usable, spreads) for point in points}
         room = width - max(len(text) for text in numbers.values()) - 11
         predicted = profile.mode == "predicted" or bool(self._under)
         for point in sorted(points, key=lambda point: point.batch_size):
@@ -121,11 +122,8 @@ def _bar(said: Interval, top: float, room: int, as_is: float | None) -> list[tup
 
 
 def _numbers(
-    point: CurvePointReport, rates: units.UnitScale, sizes: units.UnitScale, usable: int | None
+    point: CurvePointReport, rates: units.UnitScale, sizes: units.UnitScale, usable: int | None, width: int
 ) -> str:
-    half = rates.half_width(point.throughput)
-    spread = half and f"±{half}"
+    rate = f"{rates.number(point.throughput.value):>6}{rates.spread(point.throughput):<{max(6, width)}}"
     full = "!" if usable and point.peak_bytes.high > usable else " "
-    return (
-        f"{rates.number(point.throughput.value):>6} {spread:<5} {sizes.text(point.peak_bytes.value):>9}{full}"
-    )
+    return f"{rate} {sizes.text(point.peak_bytes.value):>9}{full}"

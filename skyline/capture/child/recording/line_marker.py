@@ -21,10 +21,10 @@ class LineMarker(TorchFunctionMode):
         super().__init__()
         self._entered = False
         self._aside = 0
+        self._engine = None
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        if func is torch.Tensor.backward:
-            # A mode is off while it handles a call. Without this it would be off for hooks in the backward pass too.
+        if func is torch.Tensor.backward and self._engine is None:
             with self:
                 return torch.autograd.backward(*_backward_arguments(*args, **(kwargs or {})))
         return func(*args, **(kwargs or {}))
@@ -38,13 +38,27 @@ class LineMarker(TorchFunctionMode):
         """Start to mark; not in scripts with compiled code, which another mode would recompile."""
         if not _uses_compiled_code():
             self._entered = True
+            # Versions of PyTorch before 2.4 have no such function, and only one call to handle.
+            self._engine = getattr(torch.autograd, "_engine_run_backward", None)
+            if self._engine is not None:
+                torch.autograd._engine_run_backward = self._run_backward
             self.__enter__()
 
     def stop(self):
         """Stop marking."""
+        if self._engine is not None:
+            torch.autograd._engine_run_backward = self._engine
+            self._engine = None
         if self._entered:
             self._entered = False
             self.__exit__(None, None, None)
+
+    def _run_backward(self, *args, **kwargs):
+        """The backward pass. A mode is off while it handles the call: without this, also for hooks in the pass."""
+        if not self._entered:
+            return self._engine(*args, **kwargs)
+        with self:
+            return self._engine(*args, **kwargs)
 
     def _before_step(self, optimizer, args, kwargs):
         # A closure is user code that runs inside the step.

@@ -10,6 +10,7 @@ from skyline.errors import UsageError
 from skyline.graph.selection import select
 from skyline.graph.task import TaskKind
 from skyline.lazy_dataclass import dataclass
+from skyline.units import plural
 from skyline.whatif.base import Applicability, Grain, Scenario, Stage, Subject, UsualWhatIf
 from skyline.whatif.cost.fetching import with_workers
 from skyline.whatif.cost.loader_model import cores_of, inferred_load_us, reloaded, workers_keep_up
@@ -157,7 +158,8 @@ def _assumed(
         if baseline.script.mode == "predicted" and baseline.on_gpu
         else f"workers and computing share {cores} cores"
         if threads + setting.workers <= cores
-        else f"{threads} computing threads and {setting.workers} workers share {cores} cores and slow each other down"
+        else f"{plural(threads, 'computing thread')} and {plural(setting.workers, 'worker')} share {cores} cores "
+        "and slow each other down"
     )
     return told, sharing
 

@@ -71,7 +71,9 @@ class GradAccumulation(UsualWhatIf):
     def title(self, value: str) -> str:
         """The change in a few words."""
         return (
-            f"each batch in {value} parts (gradient accumulation)" if value else "each batch in several parts"
+            f"each batch in {'one part' if value == '1' else f'{value} parts'} (gradient accumulation)"
+            if value
+            else "each batch in several parts"
         )
 
     def detect(self, subject: Subject) -> Applicability:
