@@ -19,13 +19,16 @@ from skyline.source.arguments import qualified_name
 from skyline.source.program import Module
 from skyline.source.text import TextEdit
 from skyline.whatif.catalogue.models.prune import CAVEAT
-from skyline.whatif.catalogue.models.pruned_sizes import Cut, example_size, last_layer, why_not
+from skyline.whatif.catalogue.models.pruned_sizes import Cut, example_size, last_layer, pruned, why_not
 
 # All other changes apply to the pruned model.
 NAME = "prune"
 ORDER = 20
 _PACKAGE = "torch_pruning"
 _PRUNER, _IMPORTANCE = f"{_PACKAGE}.pruner.BasePruner", f"{_PACKAGE}.importance.MagnitudeImportance"
+_EINOPS = ("Rearrange", "Reduce", "EinMix")
+"""Layers of einops."""
+_SHAPING = ("view", "reshape")
 _RATIO, _MULTIPLE = "pruning_ratio", "round_to"
 
 
@@ -44,6 +47,7 @@ def rewrite(context: RewriteContext, value: str) -> tuple[TextEdit, ...]:
     if size is None:
         raise RewriteRefused("The input of the model is not known", file=profile.script)
     _check_arguments(context)
+    _check_sizes(context, cut)
     if compiled_mode(context) is not None:
         raise RewriteRefused(
             "The script compiles its model, but pruning must come first",
@@ -152,6 +156,36 @@ def _check_arguments(context: RewriteContext) -> None:
             itself = not function_called(context, region, call)
             if itself and len(call.args) + len(call.keywords) != 1:
                 raise refusal("The model takes more than one argument", region.module, call)
+
+
+def _check_sizes(context: RewriteContext, cut: Cut) -> None:
+    """Raises RewriteRefused if the model writes down a size that pruning changes, or rearranges tensors with einops."""
+    if any(one.class_name in _EINOPS for one in context.profile.modules):
+        raise RewriteRefused(
+            "The model rearranges tensors with einops, which torch-pruning does not follow",
+            file=context.profile.script,
+        )
+    layers = pruned(context.profile, cut).layers.values()
+    changing = {layer.inputs for layer in layers if layer.kept_inputs != layer.inputs}
+    for module, node in context.program.nodes_of(ast.Call):
+        callee = node.func
+        if isinstance(callee, ast.Attribute) and callee.attr in _SHAPING and node.args:
+            size = _written_number(node.args[-1])
+            if size in changing:
+                message = f"`{ast.unparse(node)}` writes down a size that pruning changes"
+                raise refusal(message, module, node, hint="Flatten with flatten(1) instead.")
+
+
+def _written_number(node: ast.expr) -> int | None:
+    """The value of a number, or of a product of numbers, in the source; None for anything else."""
+    match node:
+        case ast.Constant(value=int(number)):
+            return number
+        case ast.BinOp(left, ast.Mult(), right):
+            first, second = _written_number(left), _written_number(right)
+            return None if first is None or second is None else first * second
+        case _:
+            return None
 
 
 def _check(context: RewriteContext, site: ModelSite) -> None:

@@ -110,7 +110,27 @@ REFUSED = {
     "sizes": (BEFORE, {"modules": ()}, "sizes of the model are not known"),
     "no model": ("import torch\n", {}, ""),
     "no ratio": (BEFORE, {}, "not possible"),
+    "a written size": (
+        BEFORE.replace(
+            "model = Net()",
+            "class Net:\n    def forward(self, x):\n        return x.view(-1, 4 * 4)\nmodel = Net()",
+        ),
+        {},
+        "`x.view(-1, 4 * 4)` writes down a size",
+    ),
 }
+
+
+def test_other_written_sizes_stay(pruning):
+    for_images = "def flat(x):\n    return x.view(-1, 3 * 32 * 32).reshape(n, -1)\n"
+    assert "BasePruner" in pruning(for_images + BEFORE).edited("prune=0.3")
+
+
+def test_a_model_that_rearranges_with_einops_is_refused(pruning):
+    shop = pruning(BEFORE)
+    moved = ModuleFact("Net.moved", "Rearrange", False, 0, False, {})
+    shop = replace(shop, profile=replace(shop.profile, modules=(*shop.profile.modules, moved)))
+    assert "einops" in shop.reason("prune=0.3")
 
 
 @pytest.mark.parametrize("name", REFUSED)
