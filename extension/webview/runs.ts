@@ -12,7 +12,7 @@ type Trial = TuneReport["trials"][number];
 const SVG = "http://www.w3.org/2000/svg";
 const WIDTH = 300;
 const HEIGHT = 60;
-const ALLOWED = { exact: "same results", numerics: "rounding may differ", convergence: "training may converge differently", model: "a different model" } as const;
+const ALLOWED = { exact: "same computation", numerics: "rounding may differ", convergence: "training may converge differently", model: "a different model" } as const;
 const MINUTES = [1, 5, 15, 60] as const;
 
 export function watched({ runs, script }: ViewState, post: Post): HTMLElement[] {

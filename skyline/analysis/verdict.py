@@ -165,7 +165,7 @@ def _recommended(one: Estimate) -> str:
 
 
 _MEANING = {
-    "exact": "same results",
+    "exact": "same computation",
     "numerics": "rounding differs",
     "convergence": "convergence may change",
     "model": "the model itself changes",

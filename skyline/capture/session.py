@@ -104,7 +104,9 @@ def capture(
             if shorter is None:
                 raise too_few(ended.ended, of=request.loop) from None
         few = f"The script ended after {iterations} iterations: few could be measured."
-        return measured_within(shorter, *((few,) if shorter.recorded == 1 else ()))
+        found = measured_within(shorter, *((few,) if shorter.recorded == 1 else ()))
+        asked = request.warmup is not None or shorter.warmup is None
+        return found if asked else replace(found, warmup_reason="the script ends soon")
 
     return measured_within(of_calls(request) if request.loop == "inference" else request)
 

@@ -69,7 +69,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--allow",
         choices=("numerics", "convergence", "model"),
         help="numerics: rounding may differ; convergence: training may converge differently, as with another batch "
-        "size; model: the model itself may change (default: only what gives the same results)",
+        "size; model: the model itself may change (default: only what keeps the computation)",
     )
     group.add_argument(
         "--max-memory",

@@ -187,7 +187,7 @@ def add_constraint_options(command: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--semantics",
         choices=_CLASSES,
-        help="exact: only what gives the same results; numerics: rounding may differ; convergence (default): "
+        help="exact: only what keeps the computation; numerics: rounding may differ; convergence (default): "
         "training may converge differently, as with another batch size; model: the model itself may change",
     )
     group.add_argument(

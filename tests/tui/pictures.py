@@ -20,7 +20,7 @@ from skyline_tui import messages
 
 VERDICT = VerdictReport(
     "The model's forward and backward passes take 80 % of the step.",
-    "Fused optimizer step (fused=True): 1.03x (1.00–1.06x), modelled; same results.",
+    "Fused optimizer step (fused=True): 1.03x (1.00–1.06x), modelled; same computation.",
     "fused_optimizer",
     True,
 )

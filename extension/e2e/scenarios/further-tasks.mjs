@@ -22,7 +22,7 @@ loader = DataLoader(Images(), batch_size=16)
 model = nn.Linear(64, 4)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 ${LOOP}`;
-const WAITS = /waits for data for \d+ % of the step\..* .*worker.*: \d.*same results\./;
+const WAITS = /waits for data for \d+ % of the step\..* .*worker.*: \d.*same computation\./;
 
 export const furtherTasks = [
   { title: "task-torchrun", run: underTorchrun },

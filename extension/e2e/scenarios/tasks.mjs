@@ -18,7 +18,7 @@ async function inANotebook({ bench, check, eventually, shot }) {
   const { window, actions } = await opened(bench, "notebook", "training.ipynb", { "training.ipynb": notebook(SLOW_DATA, loader, loop) });
   await actions.take("Profile Training Script", () => pressProfile(window));
   await window.runEnded();
-  const said = await sentence(window, ".verdict", /waits for data for \d+ % of the step\. In \[1\]:\d+ .*worker.*: \d.*same results\./);
+  const said = await sentence(window, ".verdict", /waits for data for \d+ % of the step\. In \[1\]:\d+ .*worker.*: \d.*same computation\./);
   await actions.take("Make this change", () => window.view.locator("[data-key='verdict change']").click());
   await eventually("the cell of the loader contains num_workers", async () => /num_workers=\d/.test(await window.line("DataLoader(Images()")));
   await sentence(window, ".verdict", /This change is in the code/);

@@ -39,7 +39,7 @@ from skyline.report.document import (
 from skyline.report.schema import BaselineReport, BestReport, EstimateReport, WhatIfReport
 
 _SEMANTICS = {
-    "exact": ("green", "exact: same results", "that give the same results"),
+    "exact": ("green", "exact: same computation", "that keep the computation"),
     "numerics": ("yellow", "numerics: rounding differs", "that may differ in rounding"),
     "convergence": ("yellow", "convergence: training converges differently", "that train the same network"),
     "model": ("yellow", "model: the model itself changes", "of any kind"),

@@ -88,7 +88,7 @@ class Desk:
         found = re.search(r"The script waits for data for (\d+) % of the step", said)
         assert found, said
         assert int(found[1]) > 50
-        assert re.search(r"[Ww]orker[^:]*: \d+(\.\d+)?x .*same results\.", said), said
+        assert re.search(r"[Ww]orker[^:]*: \d+(\.\d+)?x .*same computation\.", said), said
 
     def run(self, *command: str) -> dict[str, Any]:
         """Start the editor, with ``skyline`` on its path; what was to be seen, as it reported."""

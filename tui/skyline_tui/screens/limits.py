@@ -15,7 +15,7 @@ from skyline.report.protocol import BestParams, TuneParams
 
 Allowed = Literal["exact", "numerics", "convergence", "model"]
 _ALLOWED: tuple[tuple[Allowed, str], ...] = (
-    ("exact", "exact: only changes that give the same results"),
+    ("exact", "exact: only changes that keep the computation"),
     ("numerics", "numerics: rounding may differ too"),
     ("convergence", "convergence: training may converge differently"),
     ("model", "model: a different model may be trained"),
