@@ -66,7 +66,8 @@ def lines_section(report: ProfileReport, base: Path | None, shown: int = SHOWN) 
     totals = {phase: sum(_time(line, phase) for line in every) for phase in _PHASES}
     phases = [phase for phase in _PHASES if _shows(totals[phase], scale)]
     least = _NARROW_SHARE * report.iteration_ms.value
-    ranks = {phase: int(totals[phase] < least) for phase in phases}
+    narrow = sorted((phase for phase in phases if totals[phase] < least), key=lambda phase: totals[phase])
+    ranks = {phase: rank for rank, phase in enumerate(narrow, 1)}
     dearest = max(line.self_ms for line in lines)
 
     def cells(of: Sequence[LineReport], share_tone: str = "") -> tuple[Cell, ...]:
@@ -105,7 +106,15 @@ def lines_section(report: ProfileReport, base: Path | None, shown: int = SHOWN) 
         Column("", left=True, only="html"),
         Column(scale.unit),
         Column("share"),
-        *(Column(phase.value, spared=ranks[phase], short=_SHORT.get(phase, "")) for phase in phases),
+        *(
+            Column(
+                phase.value,
+                spared=ranks.get(phase, 0),
+                below=f"not shown: {phase.value}, {scale.text(totals[phase])}",
+                short=_SHORT.get(phase, ""),
+            )
+            for phase in phases
+        ),
         Column("kept", only="html"),
     )
     table = TextTable(columns, tuple(rows), sums=len(rows) - len(dear))
