@@ -18,6 +18,8 @@ _COUNTING = {"range", "trange"}
 def loop_literals(text: SourceText, step_line: int) -> tuple[Knob, ...]:
     """The literals that are the argument of a call, as in ``x = data.sample(128)``, or the first element of one.
 
+    So is the end of a slice from the beginning, as in ``order = torch.randperm(6400)[:64]``.
+
     The loop is the one around the recorded line of the step. Numbers that occur several times in its body are
     left out, since any of them may be the batch size. Of a tensor's dimensions only the first counts. Raises
     UsageError if the text is not Python.
@@ -29,20 +31,30 @@ def loop_literals(text: SourceText, step_line: int) -> tuple[Knob, ...]:
     nodes = [node for statement in loop.body for node in ast.walk(statement)]
     numbers = [node.value for node in nodes if isinstance(node, ast.Constant) and _is_size(node)]
     found: list[Knob] = []
-    for call in nodes:
-        if not isinstance(call, ast.Call) or last_name(call.func) in _COUNTING:
+    for node in nodes:
+        if isinstance(node, ast.Call) and last_name(node.func) in _COUNTING:
             continue
-        for name, literal in _arguments(call):
+        for name, literal in _arguments(node):
             if numbers.count(literal.value) > 1 or means_something_else(name):
                 continue
             span = span_of(text, literal)
             value = literal.value
             assert isinstance(value, int)
-            found.append(Knob(name, value, KnobKind.CALL_ARGUMENT, span, text.at(span), (text_of(call),)))
+            found.append(Knob(name, value, KnobKind.CALL_ARGUMENT, span, text.at(span), (text_of(node),)))
     return tuple(found)
 
 
-def _arguments(call: ast.Call) -> Iterator[tuple[str, ast.Constant]]:
+def _arguments(node: ast.AST) -> Iterator[tuple[str, ast.Constant]]:
+    match node:
+        case ast.Subscript(value, ast.Slice(None, ast.Constant() as end, None)) if _is_size(end):
+            yield last_name(value.func if isinstance(value, ast.Call) else value), end
+        case ast.Call():
+            yield from _of_call(node)
+        case _:
+            return
+
+
+def _of_call(call: ast.Call) -> Iterator[tuple[str, ast.Constant]]:
     callee = last_name(call.func)
     named = [(callee, value) for value in (call.args[:1] if callee in SHAPED else call.args)]
     named += [(keyword.arg, keyword.value) for keyword in call.keywords if keyword.arg]

@@ -64,6 +64,11 @@ class Memory:
             above_bytes=self.above_bytes + max(peaks) - peak,
         )
 
+    def unsure(self, share: float) -> Memory:
+        """This memory with a range that is wider by this share of the peak, in both directions."""
+        more = share * self.levels.peak().peak_bytes
+        return replace(self, below_bytes=self.below_bytes + more, above_bytes=self.above_bytes + more)
+
     def with_activations(self, factor: Interval) -> Memory:
         """This memory with the activations multiplied by a factor."""
         return self.changed(*(partial(RecordedLevels.scaled, factor=end) for end in factor.ends))

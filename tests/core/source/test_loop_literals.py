@@ -18,6 +18,9 @@ STEP = "    loss = model(x).sum()\n    loss.backward()\n    optimizer.step()\n"
         ("x = torch.randn(64, 100)", [("randn", 64)]),
         ("x = prior.sample([128, 2])", [("sample", 128)]),
         ("x = draw(0x40)", [("draw", 64)]),
+        ("x = data[torch.randperm(6400)[:64]]", [("randperm", 64), ("randperm", 6400)]),
+        ("x = data[order[:64]]", [("order", 64)]),
+        ("x = data[order[64:128]]", []),
         # Both may be the batch size.
         ("x, y = draw(32), draw(32)", []),
         ("x = draw(32)[:32]", []),
