@@ -1,6 +1,6 @@
 """Peak memory that what-ifs predict, compared with the peak of the changed script.
 
-Each script is profiled once and all peaks are predicted before anything runs. Then the unchanged script runs twice and
+Each script is profiled once, and each peak is predicted from that profile. The unchanged script runs twice and
 each change, made by Skyline's own rewrite in memory, once: it warms up, and the live tensor memory of two iterations is
 recorded. The load of the machine does not affect these figures, so there are no rounds. Changes are selected by a hash
 of their words.

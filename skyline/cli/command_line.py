@@ -223,8 +223,9 @@ def parse_question(names: Sequence[str], *, rewrites: bool = False) -> Question:
             raise UsageError(f"{choice.name} is given twice", hint="Name each what-if once.")
         seen.add(choice.name)
     sizes = [choice for choice in choices if choice.name == BATCH_SIZE]
-    others = tuple(choice for choice in choices if choice.name != BATCH_SIZE)
-    return Question(_batch_size(sizes[0].value) if sizes else None, others)
+    for size in sizes:
+        _check_batch_size(size.value)
+    return Question.of(choices)
 
 
 def _check_known(name: str, rewrites: bool) -> None:
@@ -243,12 +244,12 @@ def _check_known(name: str, rewrites: bool) -> None:
             raise UsageError(f"There is no what-if {name}: it {why}", hint=hint) from None
 
 
-def _batch_size(text: str) -> int:
+def _check_batch_size(text: str) -> None:
     if not text.lstrip("+-").isdecimal():
         raise UsageError(
             f"{text!r} is not a batch size", hint="Write a whole number, for example batch_size=64."
         )
-    return whole_number(BATCH_SIZE, text)
+    whole_number(BATCH_SIZE, text)
 
 
 _MOST_FILES = 200

@@ -31,8 +31,8 @@ class RecordedLevels:
     """The levels of the recorded iteration, one after each allocation, and the memory that blocks keep.
 
     ``activations``, ``gradients`` and ``stepping`` are parts of ``live``; ``stepping`` is temporary memory of the
-    optimizer step, which runs at the moments ``in_step``. ``most_activations`` are the most activations if no block is
-    recomputed.
+    optimizer step. The step runs at the moments ``in_step``, which is the last one if it takes no temporary memory.
+    ``most_activations`` are the most activations if no block is recomputed.
     """
 
     times_us: _Sizes
@@ -87,11 +87,15 @@ class RecordedLevels:
         return replace(self, live=self.live + more, gradients=self.gradients + more)
 
     def more_activations(self, size_bytes: float) -> RecordedLevels:
-        """The levels with this much more at the moment of the most activations, and in proportion at the others."""
-        if self.most_activations <= 0:
+        """The levels with this much more at the moment of the most activations, and in proportion at the others.
+
+        Less is taken of the most activations without recomputed blocks: what these blocks no longer keep is gone.
+        """
+        most = float(self.activations.max()) if size_bytes > 0 else self.most_activations
+        if most <= 0:
             held = np.full(len(self.live), max(0.0, size_bytes))
             return replace(self, live=self.live + held, activations=held, most_activations=float(held.max()))
-        return self.scaled(max(0.0, 1.0 + size_bytes / self.most_activations))
+        return self.scaled(max(0.0, 1.0 + size_bytes / most))
 
     def more_gradients(self, size_bytes: float) -> RecordedLevels:
         """The levels with this much more at the moment of the most gradients, and in proportion at the others."""
@@ -107,8 +111,12 @@ class RecordedLevels:
         return replace(self, live=self.live - gone, gradients=self.gradients - gone)
 
     def without_activations(self, gone: _Sizes) -> RecordedLevels:
-        """The levels with fewer activations, by moment."""
-        return replace(self, live=self.live - gone, activations=np.maximum(0.0, self.activations - gone))
+        """The levels with fewer activations, by moment. Blocks from before the recording are in ``live`` alone."""
+        left = np.maximum(0.0, self.activations - gone)
+        before = float(self.activations.max())
+        share = float(left.max()) / before if before > 0 else 1.0
+        live, most = self.live - gone, share * self.most_activations
+        return replace(self, live=live, activations=left, most_activations=most)
 
     def with_step(self, temporary_bytes: float) -> RecordedLevels:
         """The levels with this much temporary memory while the optimizer steps."""

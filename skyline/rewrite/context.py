@@ -323,7 +323,7 @@ def check_switched_on(name: str, value: str) -> None:
 def whole_number(name: str, value: str, least: int = 1) -> int:
     """The number in the value of a change; refused if it is no number, or too small."""
     if not value:
-        raise UsageError(f"{name} needs a value", hint=f"Give a whole number from {least}.")
+        raise UsageError(f"{name} needs a value", hint=f"Give a whole number of at least {least}.")
     try:
         number = int(value)
     except ValueError:

@@ -18,7 +18,7 @@ _COUNTING = {"range", "trange"}
 def loop_literals(text: SourceText, step_line: int) -> tuple[Knob, ...]:
     """The literals that are the argument of a call, as in ``x = data.sample(128)``, or the first element of one.
 
-    So is the end of a slice from the beginning, as in ``order = torch.randperm(6400)[:64]``.
+    The end of a slice from the beginning counts, too: ``order = torch.randperm(6400)[:64]``.
 
     The loop is the one around the recorded line of the step. Numbers that occur several times in its body are
     left out, since any of them may be the batch size. Of a tensor's dimensions only the first counts. Raises

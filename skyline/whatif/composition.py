@@ -15,6 +15,7 @@ from skyline.whatif.base import Applicability, Grain, Provenance, Scenario, Sema
 from skyline.whatif.constant import EPYC, Constant
 from skyline.whatif.cost.loader_model import paced_by_workers
 from skyline.whatif.loader_setting import present_setting
+from skyline.whatif.memory import Memory
 from skyline.whatif.question import Choice
 from skyline.whatif.registry import whatif_named
 from skyline.whatif.subject import NotKnown
@@ -179,10 +180,8 @@ def _fitted(subject: Subject, scenario: Scenario) -> Scenario:
     profile = subject.profile
     if profile is None or scenario.memory is None or not scenario.memory_changed:
         return scenario
-    if scenario.provenance not in (Provenance.MEASURED, Provenance.INTERPOLATED):
-        beyond = _BEYOND_TRIED if scenario.provenance is Provenance.TRIED else _BEYOND_MODEL
-        scenario = replace(scenario, memory=scenario.memory.unsure(beyond.value))
     verdict = fit(scenario.memory.peak_bytes, usable_bytes(profile))
+    scenario = replace(scenario, memory=_never_too_sure(subject, scenario, scenario.memory))
     if verdict is Fit.TOO_LARGE:
         size = scenario.batch_size
         what = f"batch size {size}" if size != profile.batch_size else "it"
@@ -190,6 +189,15 @@ def _fitted(subject: Subject, scenario: Scenario) -> Scenario:
     if verdict is Fit.UNSURE:
         return replace(scenario, assumptions=(*scenario.assumptions, "it might not fit into memory"))
     return scenario
+
+
+def _never_too_sure(subject: Subject, scenario: Scenario, memory: Memory) -> Memory:
+    """The memory with the error of its models beyond their own ranges; a smaller change is off by less."""
+    if scenario.provenance in (Provenance.MEASURED, Provenance.INTERPOLATED):
+        return memory
+    beyond = _BEYOND_TRIED if scenario.provenance is Provenance.TRIED else _BEYOND_MODEL
+    now, then = float(subject.peak.total), memory.peak_bytes.value
+    return memory.unsure(min(beyond.value * then, abs(then - now)))
 
 
 def _excluded(whatif: WhatIf, made: Sequence[WhatIf]) -> str:

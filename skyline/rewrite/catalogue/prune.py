@@ -170,8 +170,12 @@ def _check_sizes(context: RewriteContext, cut: Cut) -> None:
     for module, node in context.program.nodes_of(ast.Call):
         callee = node.func
         if isinstance(callee, ast.Attribute) and callee.attr in _SHAPING and node.args:
-            size = _written_number(node.args[-1])
-            if size in changing:
+            shape = [
+                one
+                for given in node.args
+                for one in (given.elts if isinstance(given, ast.Tuple) else [given])
+            ]
+            if changing & {_written_number(one) for one in shape}:
                 message = f"`{ast.unparse(node)}` writes down a size that pruning changes"
                 raise refusal(message, module, node, hint="Flatten with flatten(1) instead.")
 

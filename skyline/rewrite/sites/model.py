@@ -16,7 +16,7 @@ from skyline.source.origin import ClassFound, Frame
 from skyline.source.program import Module
 from skyline.source.resolver import evaluation_of
 from skyline.source.scope import BindingKind
-from skyline.source.text import Function, dotted, names_in
+from skyline.source.text import Function, dotted, last_name, names_in
 
 _IN_PLACE = {
     *("to", "cuda", "cpu", "half", "float", "bfloat16", "double", "apply", "train", "requires_grad_"),
@@ -73,7 +73,10 @@ def _is_plain_object(context: RewriteContext, site: ModelSite) -> bool:
     if not isinstance(made, ast.Call):
         return False
     found = context.resolver.meant(made.func, Frame(site.module, site.module.scope(made)), ROUTE)
-    return any(isinstance(each, ClassFound) and not each.node.bases for each in found)
+    return any(
+        isinstance(each, ClassFound) and all(last_name(base) == "object" for base in each.node.bases)
+        for each in found
+    )
 
 
 def fitted(context: RewriteContext, owner: Framework) -> tuple[Module, ast.Call]:

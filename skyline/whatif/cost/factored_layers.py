@@ -415,11 +415,12 @@ def with_weights(subject: Subject, layers: Sequence[Replaced], kept_bytes: float
 
     def change(levels: RecordedLevels) -> RecordedLevels:
         then = without_summands(subject, levels, summands)
-        then = then.more_activations(kept_bytes)
+        then = then.scaled(1 + kept_bytes / max(1.0, then.most_activations))
         return then.with_weights(weight_bytes + state_bytes, 1 - share, temporary)
 
     def changed(memory: Memory) -> Memory:
-        parameters, optimizer = memory.parameters - weight_bytes, memory.optimizer - state_bytes
+        parameters = max(0.0, memory.parameters - weight_bytes)
+        optimizer = max(0.0, memory.optimizer - state_bytes)
         return replace(memory.changed(change), parameters=parameters, optimizer=optimizer)
 
     return changed

@@ -1,4 +1,4 @@
-"""The memory peak after blocks of one size, a gradient and the temporary memory of a step shrink."""
+"""The levels of memory without blocks of one size, or with smaller gradients that are freed in the pass."""
 
 from __future__ import annotations
 

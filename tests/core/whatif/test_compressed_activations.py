@@ -52,7 +52,8 @@ def test_what_is_kept_shrinks_but_for_the_tensor_that_is_converted(rectified):
     held = replace(subject, peak=replace(subject.peak, activations=10**9))
     after = compose(held, [Choice("compressed_activations", "fp8")]).scenario.memory
     assert after.levels.peak().activations == pytest.approx(10**9 - (2 * 3 - 4) * NUMBERS)
-    assert after.below_bytes == pytest.approx(4 * NUMBERS)
+    peak = after.peak_bytes
+    assert peak.value - peak.low >= 4 * NUMBERS
 
 
 def test_values_and_refusals(rectified, profile):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from skyline.interval import Interval
 from skyline.memory.levels import RecordedLevels
 from skyline.memory.peak import MemoryBreakdown
-from skyline.whatif.memory import Memory, activations_for
+from skyline.whatif.memory import Memory, most_activations_for
 
 LASTING = 30.0
 PEAK = MemoryBreakdown(parameters=10, gradients=10, optimizer=20, activations=60, other=0)
@@ -30,7 +30,7 @@ ITERATION = levels([0, 60, 30, 0], [0, 0, 5, 10], [0, 0, 0, 40])
 
 
 def memory() -> Memory:
-    return Memory(ITERATION, parameters=10.0, optimizer=20.0)
+    return Memory.at(ITERATION, parameters=10.0, optimizer=20.0)
 
 
 def test_the_peak_moves_to_the_step_if_activations_shrink() -> None:
@@ -95,5 +95,5 @@ def test_a_batch_reaches_its_peak_by_its_activations(peak: float, activations: f
 def test_the_factor_gives_the_peak_that_it_is_asked_for(rows: list[tuple[float, ...]], factor: float) -> None:
     made = levels(*(list(each) for each in zip(*rows, strict=True)))
     peak = made.scaled(factor).peak().peak_bytes
-    found = activations_for(made, peak, factor)
+    found = most_activations_for(made, peak)
     assert made.scaled(found).peak().peak_bytes == pytest.approx(peak, rel=2e-3)

@@ -58,7 +58,8 @@ def test_memory_of_all_but_the_copies_under_way_is_saved(layered):
     after = compose(held, [Choice("offload_activations")]).scenario.memory
     # Of three offloaded inputs two are on their way.
     assert after.levels.peak().activations == pytest.approx(10**9 - 500.0 * BYTES_PER_US)
-    assert after.below_bytes == pytest.approx(2 * 500.0 * BYTES_PER_US)
+    peak = after.peak_bytes
+    assert peak.value - peak.low >= 2 * 500.0 * BYTES_PER_US
 
 
 def test_small_inputs_and_single_layers_stay(layered):

@@ -22,6 +22,36 @@ _ALLOWED: tuple[tuple[Allowed, str], ...] = (
 )
 
 
+class Choice(RadioButton):
+    """A radio button whose mark shows its state without its colour, too."""
+
+    def __init__(self, label: str, *, value: bool, id: str) -> None:
+        super().__init__(label, value=value, id=id)
+        self.BUTTON_INNER = _MARKS[value]
+
+    def watch_value(self) -> None:
+        """Change the mark."""
+        self.BUTTON_INNER = _MARKS[self.value]
+        super().watch_value()
+
+
+class Consent(Checkbox):
+    """A box whose mark shows its state without its colour, too."""
+
+    def __init__(self, label: str, *, value: bool) -> None:
+        super().__init__(label, value=value)
+        self.BUTTON_INNER = _CROSSES[value]
+
+    def watch_value(self) -> None:
+        """Change the mark."""
+        self.BUTTON_INNER = _CROSSES[self.value]
+        super().watch_value()
+
+
+_MARKS, _CROSSES = ("○", "●"), (" ", "X")
+"""The marks of both states: off and on."""
+
+
 class Limits(ModalScreen[BestParams | None]):
     """Closes with the limits, or with None."""
 
@@ -39,7 +69,7 @@ class Limits(ModalScreen[BestParams | None]):
             yield Input(f"{self._usable / 1e9:.3g}", type="number", validators=[Number(minimum=0.001)])
             with RadioSet():
                 for name, text in _ALLOWED:
-                    yield RadioButton(text, value=name == "convergence", id=name)
+                    yield Choice(text, value=name == "convergence", id=name)
 
     def on_input_submitted(self, message: Input.Submitted) -> None:
         """Accept both limits, or show the error."""
@@ -96,9 +126,9 @@ class TuneLimits(ModalScreen[TuneParams | None]):
             yield Input("5", type="number", validators=[Number(minimum=0.1)])
             with RadioSet():
                 for name, text in _ALLOWED:
-                    yield RadioButton(text, value=name == "exact", id=name)
+                    yield Choice(text, value=name == "exact", id=name)
             if self._resumable:
-                yield Checkbox("continue from the trials so far", value=True)
+                yield Consent("continue from the trials so far", value=True)
 
     def on_input_submitted(self, message: Input.Submitted) -> None:
         result = message.validation_result

@@ -75,7 +75,7 @@ class CudaGraphs(UsualWhatIf):
 
 def _with_pool(memory: Memory, batch_bytes: int) -> Memory:
     """The memory with inputs at fixed addresses, and with a pool of the graphs' own that other work cannot use."""
-    activations = memory.levels.peak().activations
+    activations = float(memory.levels.activations.max())
     return memory.more("other", Interval(batch_bytes, batch_bytes, batch_bytes + activations))
 
 

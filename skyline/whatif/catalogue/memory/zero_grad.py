@@ -76,7 +76,8 @@ class ZeroGrad(UsualWhatIf):
             below_ms=further_us / 1e3 / subject.steps,
             above_ms=(spared_us + zeroed_us) / 1e3 / subject.steps,
             assumptions=("nothing reads a gradient between the steps, or writes into it",),
-            memory=_memory_change(subject),
+            # The gradients of one part of a batch exist during the next.
+            memory=_memory_change(subject) if scenario.parts == 1 else None,
         )
 
 
@@ -110,7 +111,7 @@ def _memory_change(subject: Subject) -> MemoryChange | None:
     if there is None:
         return None
     likely = partial(_with_gradients, there=there)
-    return lambda memory: memory.changed(likely, likely, lambda levels: levels)
+    return lambda memory: memory.changed(likely, lambda levels: levels)
 
 
 def _with_gradients(levels: RecordedLevels, there: Times) -> RecordedLevels:

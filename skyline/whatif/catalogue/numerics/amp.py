@@ -40,7 +40,7 @@ from skyline.whatif.catalogue.numerics.casts import (
 from skyline.whatif.catalogue.numerics.cpu_narrowing import EMULATED_CPU, emulated, narrowed_on_cpu
 from skyline.whatif.catalogue.numerics.gpu_narrowing import narrowed_on_gpu
 from skyline.whatif.constant import Constant
-from skyline.whatif.memory import Memory, activations_for
+from skyline.whatif.memory import Memory, is_outside_passes, most_activations_for
 from skyline.whatif.number_formats import (
     BFLOAT16,
     FIRST_WITH_BFLOAT16,
@@ -109,8 +109,11 @@ class Amp(UsualWhatIf):
             ends = narrowed_on_cpu(subject, graph, _FORMATS[value], scenario.pass_factor(subject))
         likely, least, most = ends
         kept, copies = _kept_factor(subject, scenario.graph), _weight_copies(subject, scenario.graph)
-        compiled = "compile" in scenario.choices
-        tried = _tried_factor(subject, _FORMATS[value], kept.value, copies.value, compiled=compiled)
+        modelled = kept.value + copies.value / max(1.0, _most_activations(subject))
+        tried = _tried_factor(subject, _FORMATS[value], modelled)
+        if tried is not None and "compile" in scenario.choices:
+            # Compiled code may keep fewer of the copies that autocast makes.
+            tried = Interval(tried.value, min(modelled, tried.low), tried.high)
         if tried is not None:
             kept, copies = tried, Interval.exact(0.0)
         changed = replace(scenario, product_format=_FORMATS[value])
@@ -122,7 +125,7 @@ class Amp(UsualWhatIf):
             most,
             assumptions=assumptions,
             provenance=provenance,
-            memory=lambda memory: _changed(memory, kept, copies),
+            memory=lambda memory: _changed(memory, subject, kept, copies),
             unsure=_tried_spread(subject, _FORMATS[value]),
         )
 
@@ -132,20 +135,20 @@ def _tried_spread(subject: Subject, target: str) -> float:
     return 0.0 if subject.tried is None else subject.tried.spreads.get((subject.tried.threads, target), 0.0)
 
 
-def _changed(memory: Memory, kept: Interval, copies: Interval) -> Memory:
-    """The memory with smaller activations, and with 16-bit copies of weights until the forward pass ends."""
-    all_weights = memory.parameters / 2
-    copies = Interval(*(min(end, all_weights) for end in copies.ends))
-    return memory.with_activations(kept).more("activations", copies)
+def _changed(memory: Memory, subject: Subject, kept: Interval, copies: Interval) -> Memory:
+    """The memory with smaller activations, and with 16-bit ``copies`` of the present weights among them."""
+    weights = memory.parameters / max(1.0, subject.peak.parameters)
+    return memory.with_activations(kept).more("activations", copies.scaled(weights))
 
 
-def _tried_factor(
-    subject: Subject, number_format: str, kept: float, copies: float, *, compiled: bool
-) -> Interval | None:
-    """The factor on the activations that gives the peak of the iterations that were tried; None without that peak.
+def _most_activations(subject: Subject) -> float:
+    return 0.0 if subject.memory is None else subject.memory.levels.most_activations
 
-    If that peak is outside the passes, the factor is at most that of the model, with ``copies`` bytes of weights.
-    Compiled code does not keep all copies that autocast makes: its factor is between that of the model and this one.
+
+def _tried_factor(subject: Subject, number_format: str, modelled: float) -> Interval | None:
+    """The factor on the activations that gives the peak of the iterations that were tried.
+
+    None without that peak, and if it is outside the passes and allows the factor of the model.
     """
     tried = Choices(number_format=number_format)
     trials = () if subject.profile is None else subject.profile.trials
@@ -153,10 +156,9 @@ def _tried_factor(
     if peak is None or subject.memory is None:
         return None
     levels = subject.memory.levels
-    modelled = kept + copies / max(1.0, levels.most_activations)
-    factor = activations_for(levels, peak, modelled)
-    if compiled:
-        return Interval((modelled + factor) / 2, *sorted((modelled, factor)))
+    factor = most_activations_for(levels, peak)
+    if is_outside_passes(levels, peak) and modelled <= factor:
+        return None
     return Interval(factor, (1 - _TRIED_WITHIN.value) * factor, (1 + _TRIED_WITHIN.value) * factor)
 
 
@@ -202,6 +204,8 @@ def _weight_copies(subject: Subject, graph: Graph) -> Interval:
     forward = heavy[has_weight(subject, graph, heavy)]
     forward = forward[graph.tasks.phase[forward] == PHASE[Phase.FORWARD]]
     known = [shape for shape in shapes(subject, graph, forward) if shape is not None]
+    if not len(forward):
+        return Interval.exact(0.0)
     if not known:
         return Interval(all_weights, 0.0, all_weights)
     sizes = ([prod(each) for each in shape.inputs if len(each) > 1] for shape in known)

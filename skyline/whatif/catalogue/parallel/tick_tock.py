@@ -15,7 +15,7 @@ from skyline.graph.task import Task, TaskKind, WorkClass
 from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.memory.levels import RecordedLevels
-from skyline.trace.record import Phase
+from skyline.trace.record import IterationMark, Phase
 from skyline.units import format_share
 from skyline.whatif.base import Applicability, Provenance, Scenario, Semantics, Stage, Subject, UsualWhatIf
 from skyline.whatif.catalogue.models.batched_operators import kernel_factors
@@ -118,7 +118,7 @@ class TickTock(UsualWhatIf):
                 "kernels of the waves run together where units are idle (predicted for twice the work), or take turns",
                 "after its update, a wave averages its weights with the older weights of the other wave",
             ),
-            memory=lambda memory: _both(memory, both.scaled(1 / one)),
+            memory=lambda memory: _both(memory, offset, mark),
             provenance=Provenance.ASSUMED,
         )
         return replace(changed, samples_factor=changed.samples_factor * _WAVES.value)
@@ -141,11 +141,11 @@ def _shared(subject: Subject, graph: Graph, kernels: Indices, longer: Times, cop
     return insert(beside, insertions)
 
 
-def _both(memory: Memory, ratio: Interval) -> Memory:
-    """The memory of both models; ``ratio``, the ratio of both waves' peak to one's, determines the activations."""
-    one = memory.levels.peak().peak_bytes
+def _both(memory: Memory, offset: float, mark: IterationMark) -> Memory:
+    """The memory of both waves; their peak determines the activations."""
+    both = WaveMemory.of(memory.levels, mark.start_us, mark.end_us).around(offset)
     twice = memory.with_weights(_WAVES.value).with_activations(Interval.exact(_WAVES.value))
-    return twice.to_peak(ratio.scaled(one), 0.0, _WAVES.value)
+    return twice.to_peak(both, 0.0, 1.0)
 
 
 WHATIF = TickTock()
