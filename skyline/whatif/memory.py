@@ -13,8 +13,13 @@ from skyline.interval import Interval
 from skyline.lazy_dataclass import dataclass
 from skyline.memory.levels import RecordedLevels
 from skyline.memory.peak import MemoryBreakdown
+from skyline.whatif.constant import Constant
 
 LevelChange = Callable[[RecordedLevels], RecordedLevels]
+_SMALL = Constant.at(
+    0.01,
+    "an assumption: fewer of the most activations, such as a loss that is read after the step, decide nothing",
+)
 _LASTING = ("parameters", "optimizer")
 
 
@@ -115,7 +120,7 @@ _CHANGES = {
 
 def most_activations_for(levels: RecordedLevels, peak_bytes: float) -> float:
     """The largest factor on the activations with which no level is above this peak."""
-    held = levels.activations > _SMALL * levels.activations.max()
+    held = levels.activations > _SMALL.value * levels.activations.max()
     if not held.any():
         return 1.0
     rest = levels.live - levels.activations
@@ -126,10 +131,6 @@ def is_outside_passes(levels: RecordedLevels, peak_bytes: float) -> bool:
     """True if a moment has this peak, or a higher level, without its activations."""
     rest = float((levels.live - levels.activations).max())
     return rest > peak_bytes or isclose(rest, peak_bytes, rel_tol=1e-3)
-
-
-_SMALL = 0.01
-"""Less than this share of the most activations, such as a loss that is read after the step, decides nothing."""
 
 
 def _ends(interval: Interval) -> tuple[float, ...]:

