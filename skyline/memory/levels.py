@@ -81,10 +81,9 @@ class RecordedLevels:
         """The levels with ``size_bytes`` more at all moments."""
         return replace(self, live=self.live + size_bytes)
 
-    def with_gradients(self, factor: float) -> RecordedLevels:
-        """The levels with all gradients multiplied by ``factor``."""
-        more = (factor - 1.0) * self.gradients
-        return replace(self, live=self.live + more, gradients=self.gradients + more)
+    def having_gradients(self, gradients: _Sizes) -> RecordedLevels:
+        """The levels with these gradients, by moment."""
+        return replace(self, live=self.live + gradients - self.gradients, gradients=gradients)
 
     def more_activations(self, size_bytes: float) -> RecordedLevels:
         """The levels with this much more at the moment of the most activations, and in proportion at the others.
@@ -101,14 +100,12 @@ class RecordedLevels:
         """The levels with this much more at the moment of the most gradients, and in proportion at the others."""
         highest = float(self.gradients.max())
         if highest <= 0:
-            held = np.full(len(self.live), max(0.0, size_bytes))
-            return replace(self, live=self.live + held, gradients=held)
-        return self.with_gradients(max(0.0, 1.0 + size_bytes / highest))
+            return self.having_gradients(np.full(len(self.live), max(0.0, size_bytes)))
+        return self.having_gradients(max(0.0, 1.0 + size_bytes / highest) * self.gradients)
 
     def without_gradients(self, size_bytes: float) -> RecordedLevels:
         """The levels without gradients of this size, which are among those that exist at each moment."""
-        gone = np.minimum(self.gradients, size_bytes)
-        return replace(self, live=self.live - gone, gradients=self.gradients - gone)
+        return self.having_gradients(np.maximum(0.0, self.gradients - size_bytes))
 
     def without_activations(self, gone: _Sizes) -> RecordedLevels:
         """The levels with fewer activations, by moment. Blocks from before the recording are in ``live`` alone."""

@@ -38,7 +38,7 @@ class LineMarker(TorchFunctionMode):
         """Start to mark; not in scripts with compiled code, which another mode would recompile."""
         if not _uses_compiled_code():
             self._entered = True
-            # Versions of PyTorch before 2.4 have no such function, and only one call to handle.
+            # Old versions of PyTorch have no such function, and only one call to handle.
             self._engine = getattr(torch.autograd, "_engine_run_backward", None)
             if self._engine is not None:
                 torch.autograd._engine_run_backward = self._run_backward

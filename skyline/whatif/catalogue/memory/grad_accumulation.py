@@ -230,12 +230,11 @@ def _memory(memory: Memory, subject: Subject, size: int, part_size: int) -> Memo
 
 
 def _in_parts(levels: RecordedLevels, factor: float, *, waiting: bool = True) -> RecordedLevels:
-    """The levels with fewer activations, and with all gradients ``waiting`` at all moments."""
+    """The levels with fewer activations. If gradients are ``waiting`` for the next part, all exist at all moments."""
     made = levels.scaled(factor)
     if not waiting:
         return made
-    missing = made.gradients.max() - made.gradients
-    return replace(made, live=made.live + missing, gradients=made.gradients + missing)
+    return made.having_gradients(np.full_like(made.gradients, made.gradients.max()))
 
 
 def _activations_at(subject: Subject, size: int, peak_bytes: float) -> float:

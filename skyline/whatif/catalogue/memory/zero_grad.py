@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
-from functools import partial
 from math import prod
 
 import numpy as np
@@ -110,13 +108,11 @@ def _memory_change(subject: Subject) -> MemoryChange | None:
     there = _gradients_there(subject)
     if there is None:
         return None
-    likely = partial(_with_gradients, there=there)
-    return lambda memory: memory.changed(likely, lambda levels: levels)
 
+    def change(levels: RecordedLevels) -> RecordedLevels:
+        return levels.having_gradients(there * levels.gradients)
 
-def _with_gradients(levels: RecordedLevels, there: Times) -> RecordedLevels:
-    gone = (1.0 - there) * levels.gradients
-    return replace(levels, live=levels.live - gone, gradients=levels.gradients - gone)
+    return lambda memory: memory.changed(change, lambda levels: levels)
 
 
 def _gradients_there(subject: Subject) -> Times | None:

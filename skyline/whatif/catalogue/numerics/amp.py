@@ -203,9 +203,9 @@ def _weight_copies(subject: Subject, graph: Graph) -> Interval:
     heavy = heavy_tasks(subject, graph)
     forward = heavy[has_weight(subject, graph, heavy)]
     forward = forward[graph.tasks.phase[forward] == PHASE[Phase.FORWARD]]
-    known = [shape for shape in shapes(subject, graph, forward) if shape is not None]
     if not len(forward):
         return Interval.exact(0.0)
+    known = [shape for shape in shapes(subject, graph, forward) if shape is not None]
     if not known:
         return Interval(all_weights, 0.0, all_weights)
     sizes = ([prod(each) for each in shape.inputs if len(each) > 1] for shape in known)
